@@ -1,0 +1,1 @@
+"""grilly-backend-cpu."""

@@ -1,0 +1,1 @@
+"""grilly-core."""
