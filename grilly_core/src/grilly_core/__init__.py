@@ -1,1 +1,119 @@
-"""grilly-core."""
+"""The core of grilly: public names, imported when they are first used.
+
+Nothing is imported here but the machinery of the table below, so ``import grilly_core`` loads no NumPy. To
+publish a name, add it to the line of the module that defines it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import Any, Final
+
+__version__ = "0.1.0"
+
+#: Module → names it defines; ``public=attribute`` where the two differ.
+_MODULES: Final = {
+    "grilly_core.ops.creation": """
+        arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tensor tril triu
+        zeros zeros_like
+    """,
+    "grilly_core.ops.math": """
+        abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_or
+        bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1 floor floor_divide
+        greater greater_equal hypot imag isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and
+        logical_not logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive pow real
+        reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc where
+    """,
+    "grilly_core.ops.reduce": """
+        all any argmax argmin count_nonzero cumulative_prod cumulative_sum diff max mean min prod std sum var
+    """,
+    "grilly_core.ops.index": """
+        argsort nonzero searchsorted sort take take_along_axis unique_all unique_counts unique_inverse unique_values
+    """,
+    "grilly_core.ops.shape": """
+        broadcast_arrays broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape roll squeeze stack
+        tile unstack
+    """,
+    "grilly_core.ops.linalg": "matmul matrix_transpose tensordot vecdot",
+    "grilly_core.ops.inspection": "astype can_cast finfo iinfo isdtype result_type __array_namespace_info__",
+    "grilly_core.dtypes": """
+        DType bool=bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64
+        complex128
+    """,
+    "grilly_core.device": "Device default_device set_default_device",
+    "grilly_core.tensor": "Tensor Variable=Tensor",
+    "grilly_core.config": """
+        deterministic enable_grad fallback is_grad_enabled matmul_precision no_grad set_grad_enabled
+    """,
+    "grilly_core.autograd": "grad custom_vjp",
+    "grilly_core.gradcheck": "gradcheck",
+    "grilly_core.capture": "capture",
+    "grilly_core.profile": "profile",
+    "grilly_core.random": "Generator manual_seed",
+    "grilly_core.opspec": "op primitive",
+    "grilly_core.compute": "Compute",
+    "grilly_core.errors": """
+        AmbiguousPluginError AutogradError CaptureError DTypeError DataWorkerError DeviceError FallbackError
+        FallbackWarning FileFormatError GrillyError MissingPluginError NoKernelError OutOfMemoryError PluginError
+        PluginWarning RegistrationError ShapeError StateDictError WriteError
+    """,
+}
+_CONSTANTS: Final = {
+    "e": 2.718281828459045,
+    "pi": 3.141592653589793,
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "newaxis": None,
+}
+_SUBMODULES: Final = frozenset(
+    ["autograd", "data", "fft", "functional", "io", "linalg", "nn", "optim", "random", "testing"]
+)
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    table = {}
+    for module, names in _MODULES.items():
+        for word in names.split():
+            public, _, attribute = word.partition("=")
+            table[public] = (module, attribute or public)
+    return table
+
+
+_TABLE: Final = _table()
+__all__ = sorted(name for name in (*_TABLE, *_CONSTANTS) if not name.startswith("_"))
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562)."""
+    if name in _TABLE:
+        module, attribute = _TABLE[name]
+        value = getattr(importlib.import_module(module), attribute)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_SUBMODULES, "__version__"})
+
+
+class _Package(types.ModuleType):
+    """A package whose public names win over submodules of the same name.
+
+    Importing ``grilly_core.capture`` makes the import system set the attribute ``capture`` of the package to the
+    module; users must go on finding the function there. ``from grilly_core.capture import ...`` is not affected.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, types.ModuleType) and name in _TABLE:
+            value = getattr(value, _TABLE[name][1])
+        super().__setattr__(name, value)
+
+
+globals().update(_CONSTANTS)
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,12 @@
+"""Gradients: modes, `grad`, and gradients of one's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grilly._lazy import forward
+
+if TYPE_CHECKING:
+    from grilly_core.autograd import *  # noqa: F403
+
+__getattr__, __dir__ = forward("grilly_core.autograd", "autograd")

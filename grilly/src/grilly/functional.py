@@ -1,0 +1,12 @@
+"""Stateless twins of the modules, with PyTorch's names and arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grilly._lazy import forward
+
+if TYPE_CHECKING:
+    from grilly_core.functional import *  # noqa: F403
+
+__getattr__, __dir__ = forward("grilly_core.functional", "functional")

@@ -1,0 +1,12 @@
+"""Counter-based random numbers, the same on every device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grilly._lazy import forward
+
+if TYPE_CHECKING:
+    from grilly_core.random import *  # noqa: F403
+
+__getattr__, __dir__ = forward("grilly_core.random", "random")
