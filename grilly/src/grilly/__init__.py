@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 import grilly_core
-from grilly_core import __version__
+from grilly_core import __version__ as __version__
 
 if TYPE_CHECKING:
     from grilly_core import *  # noqa: F403
