@@ -1,0 +1,60 @@
+"""``grilly ops`` and ``grilly explain``: what runs where, read from the registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from grilly_core import device as devices
+from grilly_core import registry, resolve
+from grilly_core.errors import GrillyError
+from grilly_core.plugins import loader
+
+__all__ = ["explain", "run", "support"]
+
+
+def run(pattern: str, *, internal: bool, console: Console | None = None) -> None:
+    """Print the table op × backend."""
+    backends = [name for name in loader.backend_names() if _opens(name)]
+    table = Table(box=None, pad_edge=False, caption=_CAPTION, caption_justify="left")
+    for column in ("op", "kind", *backends):
+        table.add_column(column, overflow="fold")
+    for name, spec in registry.specs().items():
+        if pattern in name and (internal or not spec.internal):
+            table.add_row(name, spec.kind, *(support(spec, backend) for backend in backends))
+    (console or Console()).print(table)
+
+
+_CAPTION = (
+    "\nA list of types: a kernel of the backend. body: composed of the backend's primitives. "
+    "cpu: at least one primitive under it falls back. Ops of plugins not yet loaded are absent."
+)
+
+
+def support(spec: Any, backend: str) -> str:
+    """Return how a backend serves an op: the types of its kernels, ``view``, ``body`` or ``cpu``."""
+    kernels = registry.kernels_for(backend).get(spec.name, [])
+    if kernels:
+        return " ".join(sorted({code for kernel in kernels for code in kernel.dtypes}))
+    if spec.kind == "view":
+        return "view"
+    return "cpu" if spec.primitive else "body"
+
+
+def explain(op: str, device: str, dtype: str, console: Console | None = None) -> None:
+    """Print the decisions that lead to a kernel, a body or a fallback."""
+    devices.open_context(device)
+    explanation = resolve.explain(op, device, dtypes=(dtype,))
+    out = console or Console()
+    for line in explanation.lines():
+        out.print(line, markup=False, highlight=False)
+
+
+def _opens(backend: str) -> bool:
+    try:
+        devices.open_context(f"{backend}:0")
+    except GrillyError:
+        return False
+    return True
