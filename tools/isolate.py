@@ -7,6 +7,7 @@ has a stranger's package called ``grilly``.
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -51,6 +52,8 @@ def closure(name: str, extra: str, local: dict[str, Path]) -> dict[str, str]:
 
 def isolate(name: str, local: dict[str, Path]) -> None:
     """Build the environment of one package and import all of its modules."""
+    for folder in local.values():
+        shutil.rmtree(folder / "build", ignore_errors=True)  # files deleted since would come along
     home = WORK / name
     print(f"isolate: {name}: building an environment", flush=True)
     venv.create(home, clear=True, with_pip=True)
