@@ -28,19 +28,20 @@ def run(pattern: str, *, internal: bool, console: Console | None = None) -> None
 
 
 _CAPTION = (
-    "\nA list of types: a kernel of the backend. body: composed of the backend's primitives. "
-    "cpu: at least one primitive under it falls back. Ops of plugins not yet loaded are absent."
+    "\nTypes: a kernel of the backend takes these. view: no kernel is needed. body: made of other ops, see "
+    "`grilly explain`. none: a primitive without a kernel, which falls back to the CPU. "
+    "Ops of plugins that are not loaded are absent."
 )
 
 
 def support(spec: Any, backend: str) -> str:
-    """Return how a backend serves an op: the types of its kernels, ``view``, ``body`` or ``cpu``."""
+    """Return how a backend serves an op: the types of its kernels, ``view``, ``body`` or ``none``."""
     kernels = registry.kernels_for(backend).get(spec.name, [])
     if kernels:
         return " ".join(sorted({code for kernel in kernels for code in kernel.dtypes}))
     if spec.kind == "view":
         return "view"
-    return "cpu" if spec.primitive else "body"
+    return "none" if spec.primitive else "body"
 
 
 def explain(op: str, device: str, dtype: str, console: Console | None = None) -> None:
