@@ -32,12 +32,12 @@ _MODULES: Final = {
     "grilly_core.ops.index": """
         argsort nonzero searchsorted sort take take_along_axis unique_all unique_counts unique_inverse unique_values
     """,
-    "grilly_core.ops.shape": """
-        broadcast_arrays broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape roll squeeze stack
-        tile unstack
+    "grilly_core.ops.manipulate": """
+        broadcast_arrays broadcast_to concat expand_dims flip matrix_transpose moveaxis permute_dims repeat reshape
+        roll squeeze stack tile unstack
     """,
-    "grilly_core.ops.linalg": "matmul matrix_transpose tensordot vecdot",
-    "grilly_core.ops.inspection": "astype can_cast finfo iinfo isdtype result_type __array_namespace_info__",
+    "grilly_core.ops.linalg": "matmul tensordot vecdot",
+    "grilly_core.inspection": "astype can_cast finfo iinfo isdtype result_type __array_namespace_info__",
     "grilly_core.dtypes": """
         DType bool=bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64
         complex128
