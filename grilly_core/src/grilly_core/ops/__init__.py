@@ -1,0 +1,28 @@
+"""The ops that core ships; importing this package registers them all."""
+
+from grilly_core.ops import (
+    complex,
+    creation,
+    index,
+    linalg,
+    loss,
+    manipulate,
+    math,
+    nn,
+    nn_activations,
+    nn_conv,
+    nn_embedding,
+    nn_norm,
+    nn_pool,
+    optim,
+    primitives,
+    random,
+    reduce,
+    structure,
+    views,
+)
+
+__all__ = [
+    "complex", "creation", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations", "nn_conv", "nn_embedding", "nn_norm", "nn_pool",
+    "optim", "primitives", "random", "reduce", "structure", "views",
+]  # fmt: skip

@@ -1,0 +1,542 @@
+"""Elementwise mathematics: the primitives, and composites over them, under the Array API's names."""
+
+from __future__ import annotations
+
+import math as _m
+from typing import Any
+
+import numpy as np
+
+from grilly_core import dtypes
+from grilly_core.ops.primitives import (
+    abs,
+    add,
+    atan2,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    cast,
+    cos,
+    div,
+    eq,
+    erf,
+    exp,
+    expm1,
+    floor,
+    floordiv,
+    isnan,
+    log,
+    log1p,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    pow,
+    shift_left,
+    shift_right,
+    sign,
+    sin,
+    sqrt,
+    sub,
+    tanh,
+    where,
+)  # fmt: skip
+from grilly_core.opspec import op
+
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "cast",
+    "ceil",
+    "clip",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "div",
+    "divide",
+    "eq",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "floordiv",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "hypot",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "le",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lt",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiply",
+    "ne",
+    "neg",
+    "negative",
+    "not_equal",
+    "positive",
+    "pow",
+    "real",
+    "reciprocal",
+    "remainder",
+    "round",
+    "rsqrt",
+    "shift_left",
+    "shift_right",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "sub",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+]  # fmt: skip
+
+divide, subtract, multiply, negative, equal, less, floor_divide = div, sub, mul, neg, eq, lt, floordiv
+bitwise_left_shift, bitwise_right_shift = shift_left, shift_right
+
+
+def _composite(
+    name: str, reference: Any, *, low: float = -3.0, high: float = 3.0, two: bool = False, **options: Any
+) -> Any:
+    """Declare an elementwise composite with its NumPy oracle and ordinary samples."""
+
+    def declare(body: Any) -> Any:
+        made = op(name, elementwise=True, **options)(body)
+
+        def oracle(*arrays: Any) -> Any:
+            with np.errstate(all="ignore"):
+                return reference(*arrays)
+
+        made.reference(oracle)
+
+        def samples(s: Any) -> None:
+            if two:
+                s.case(s.f32(3, 4, low=low, high=high), s.f32(4, low=low, high=high, gap=0.2))
+                s.case(s.f32(3, 1, low=low, high=high), s.f32(low=low, high=high, gap=0.2))
+            else:
+                s.case(s.f32(3, 4, low=low, high=high))
+                s.case(s.f32(low=low, high=high))
+            s.case(*[s.f32(0, 3)] * (2 if two else 1))
+
+        made.samples(samples)
+        return made
+
+    return declare
+
+
+def _float(x: Any) -> Any:
+    """An integer or bool tensor as the default float."""
+    return x if x.dtype.kind in "fc" else cast(x, dtype=dtypes.default_float)
+
+
+# -- comparison and logic ------------------------------------------------------------------------------------
+
+
+@_composite("le", np.less_equal, two=True, nondiff=True)
+def le(x: Any, y: Any) -> Any:
+    """Elementwise ``x <= y``."""
+    return bitwise_or(lt(x, y), eq(x, y))
+
+
+@_composite("gt", np.greater, two=True, nondiff=True)
+def gt(x: Any, y: Any) -> Any:
+    """Elementwise ``x > y``."""
+    return lt(y, x)
+
+
+@_composite("ge", np.greater_equal, two=True, nondiff=True)
+def ge(x: Any, y: Any) -> Any:
+    """Elementwise ``x >= y``."""
+    return le(y, x)
+
+
+@_composite("ne", np.not_equal, two=True, nondiff=True)
+def ne(x: Any, y: Any) -> Any:
+    """Elementwise ``x != y``; NaN differs from everything."""
+    return bitwise_xor(eq(x, y), True)
+
+
+not_equal, less_equal, greater, greater_equal = ne, le, gt, ge
+
+
+def _truth(x: Any) -> Any:
+    return x if x.dtype.kind == "b" else ne(x, 0)
+
+
+@_composite("logical_not", np.logical_not, nondiff=True)
+def logical_not(x: Any) -> Any:
+    """Elementwise NOT of truth values."""
+    return bitwise_xor(_truth(x), True)
+
+
+@_composite("logical_and", np.logical_and, two=True, nondiff=True)
+def logical_and(x: Any, y: Any) -> Any:
+    """Elementwise AND of truth values."""
+    return bitwise_and(_truth(x), _truth(y))
+
+
+@_composite("logical_or", np.logical_or, two=True, nondiff=True)
+def logical_or(x: Any, y: Any) -> Any:
+    """Elementwise OR of truth values."""
+    return bitwise_or(_truth(x), _truth(y))
+
+
+@_composite("logical_xor", np.logical_xor, two=True, nondiff=True)
+def logical_xor(x: Any, y: Any) -> Any:
+    """Elementwise exclusive OR of truth values."""
+    return bitwise_xor(_truth(x), _truth(y))
+
+
+@op("bitwise_not", elementwise=True, nondiff=True)
+def bitwise_not(x: Any) -> Any:
+    """Elementwise inversion of bits (logical for bools)."""
+    if x.dtype.kind == "b":
+        return bitwise_xor(x, True)
+    ones = -1 if x.dtype.kind == "i" else (1 << 8 * x.dtype.itemsize) - 1
+    return bitwise_xor(x, ones)
+
+
+@bitwise_not.reference
+def _(x: Any) -> Any:
+    return np.invert(x)
+
+
+@bitwise_not.samples
+def _(s: Any) -> None:
+    s.case(s.i32(3, 4, low=-9, high=9))
+    s.case(s.u32(4))
+    s.case(s.bool(4))
+    s.error(TypeError, "must be", s.f32(3))
+
+
+bitwise_invert = bitwise_not
+
+
+@_composite("isinf", np.isinf, nondiff=True)
+def isinf(x: Any) -> Any:
+    """Elementwise test for plus or minus infinity."""
+    return eq(abs(x), _m.inf) if x.dtype.is_floating else ne(x, x)
+
+
+@_composite("isfinite", np.isfinite, nondiff=True)
+def isfinite(x: Any) -> Any:
+    """Elementwise test for a number that is neither infinite nor NaN."""
+    return lt(abs(x), _m.inf) if x.dtype.is_floating else eq(x, x)
+
+
+@_composite("signbit", np.signbit, nondiff=True)
+def signbit(x: Any) -> Any:
+    """Elementwise test for a negative sign, also of -0.0."""
+    return bitwise_or(lt(x, 0), bitwise_and(eq(x, 0), lt(div(1.0, x), 0)))
+
+
+# -- rounding and signs --------------------------------------------------------------------------------------
+
+
+def _flat_vjp(made: Any) -> None:
+    """The slope is 0 wherever it exists."""
+    made.vjp(lambda grads, outs, ins, attrs, needs: (mul(grads[0], 0),))
+
+
+@_composite("ceil", np.ceil)
+def ceil(x: Any) -> Any:
+    """Elementwise smallest integer not below x."""
+    return neg(floor(neg(x))) if x.dtype.is_floating else x
+
+
+@_composite("trunc", np.trunc)
+def trunc(x: Any) -> Any:
+    """Elementwise integer part, rounding towards zero."""
+    return where(lt(x, 0), ceil(x), floor(x)) if x.dtype.is_floating else x
+
+
+@_composite("round", np.round)
+def round(x: Any) -> Any:
+    """Elementwise nearest integer; halves go to the even one."""
+    if not x.dtype.is_floating:
+        return x
+    low = floor(x)
+    part = sub(x, low)
+    odd = sub(low, mul(floor(mul(low, 0.5)), 2))
+    return where(
+        lt(part, 0.5), low, where(lt(0.5, part), add(low, 1), where(eq(part, 0.5), add(low, odd), x))
+    )
+
+
+for _rounding in (ceil, trunc, round):
+    _flat_vjp(_rounding)
+
+
+@_composite("copysign", np.copysign, two=True)
+def copysign(x: Any, y: Any) -> Any:
+    """Elementwise magnitude of x with the sign of y."""
+    size = abs(x)
+    return where(signbit(y), neg(size), size)
+
+
+@_composite("remainder", np.remainder, two=True, low=0.5)
+def remainder(x: Any, y: Any) -> Any:
+    """Elementwise ``x - y * floor(x / y)``, with the sign of `y` (Python's ``%``)."""
+    if x.dtype.is_integer and y.dtype.is_integer:
+        return sub(x, mul(floordiv(x, y), y))
+    rest = sub(x, mul(trunc(div(x, y)), y))
+    return where(bitwise_and(ne(rest, 0), ne(lt(rest, 0), lt(y, 0))), add(rest, y), rest)
+
+
+@op("clip", elementwise=True)
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """Elementwise limits: at least `min`, at most `max`; the gradient passes inside and at the limits."""
+    if min is not None:
+        x = where(lt(x, min), min, x)
+    if max is not None:
+        x = where(lt(max, x), max, x)
+    return x
+
+
+@clip.reference
+def _(x: Any, min: Any = None, max: Any = None) -> Any:
+    return np.clip(x, min, max)
+
+
+@clip.samples
+def _(s: Any) -> None:
+    s.case(s.f32(3, 4), s.array(np.float32(-0.5)), s.array(np.float32(1.0)))
+    s.case(s.f32(3, 4), None, s.f32(4))
+    s.case(s.f32(3, 4), s.f32(3, 1))
+
+
+@_composite("square", np.square)
+def square(x: Any) -> Any:
+    """Elementwise ``x * x``."""
+    return mul(x, x)
+
+
+@square.vjp
+def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
+    return (grads[0] * conj(ins[0]) * 2,)
+
+
+@_composite("reciprocal", np.reciprocal, low=0.2)
+def reciprocal(x: Any) -> Any:
+    """Elementwise ``1 / x``."""
+    return div(1, x)
+
+
+@_composite("rsqrt", lambda x: 1 / np.sqrt(x), low=0.2)
+def rsqrt(x: Any) -> Any:
+    """Elementwise ``1 / sqrt(x)``."""
+    return div(1.0, sqrt(x))
+
+
+@op("conj")
+def conj(x: Any) -> Any:
+    """Elementwise complex conjugate; a real tensor stays as it is."""
+    if not x.dtype.is_complex:
+        return x
+    return _complex(real(x), neg(imag(x)))
+
+
+@op("real")
+def real(x: Any) -> Any:
+    """Elementwise real part."""
+    return _complex_part(x, 0) if x.dtype.is_complex else x
+
+
+@op("imag")
+def imag(x: Any) -> Any:
+    """Elementwise imaginary part."""
+    return _complex_part(x, 1) if x.dtype.is_complex else mul(x, 0)
+
+
+def _complex_part(x: Any, index: int) -> Any:
+    from grilly_core.ops.complex import view_as_real
+    from grilly_core.ops.views import squeeze, subview
+
+    pairs = view_as_real(x)
+    part = subview(pairs, starts=(0,) * x.ndim + (index,), sizes=(*x.shape, 1), steps=(1,) * pairs.ndim)
+    return squeeze(part, axis=(x.ndim,))
+
+
+def _complex(a: Any, b: Any) -> Any:
+    from grilly_core.ops.complex import complex_of
+
+    return complex_of(a, b)
+
+
+for _part, _of in ((conj, np.conj), (real, np.real), (imag, np.imag)):
+    _part.reference(_of)
+
+    @_part.samples
+    def _(s: Any) -> None:
+        s.case(s.c64(3, 4))
+        s.case(s.f32(3))
+
+
+# -- exponentials and logarithms -----------------------------------------------------------------------------
+
+
+@_composite("exp2", np.exp2)
+def exp2(x: Any) -> Any:
+    """Elementwise ``2 ** x``."""
+    return exp(mul(_float(x), _m.log(2.0)))
+
+
+@_composite("log2", np.log2, low=0.1)
+def log2(x: Any) -> Any:
+    """Elementwise logarithm to base 2."""
+    return mul(log(x), 1 / _m.log(2.0))
+
+
+@_composite("log10", np.log10, low=0.1)
+def log10(x: Any) -> Any:
+    """Elementwise logarithm to base 10."""
+    return mul(log(x), 1 / _m.log(10.0))
+
+
+@_composite("logaddexp", np.logaddexp, two=True)
+def logaddexp(x: Any, y: Any) -> Any:
+    """Elementwise ``log(exp(x) + exp(y))`` without overflow."""
+    top = maximum(x, y)
+    gap = neg(abs(sub(x, y)))
+    return where(eq(x, y), add(x, _m.log(2.0)), add(top, log1p(exp(gap))))
+
+
+@logaddexp.vjp
+def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
+    (g,), (out,), (x, y) = grads, outs, ins
+    return mul(g, exp(sub(x, out))), mul(g, exp(sub(y, out)))
+
+
+@_composite("hypot", np.hypot, two=True, low=0.3)
+def hypot(x: Any, y: Any) -> Any:
+    """Elementwise ``sqrt(x**2 + y**2)`` without overflow."""
+    a, b = abs(x), abs(y)
+    top = maximum(a, b)
+    ratio = div(minimum(a, b), where(bitwise_or(eq(top, 0), isinf(top)), 1.0, top))
+    return where(isinf(top), top, mul(top, sqrt(add(mul(ratio, ratio), 1))))
+
+
+# -- trigonometry --------------------------------------------------------------------------------------------
+
+
+@_composite("tan", np.tan, low=-1.2, high=1.2)
+def tan(x: Any) -> Any:
+    """Elementwise tangent of radians."""
+    return div(sin(x), cos(x))
+
+
+@_composite("asin", np.arcsin, low=-0.9, high=0.9)
+def asin(x: Any) -> Any:
+    """Elementwise angle whose sine is x."""
+    x = _float(x)
+    return atan2(x, sqrt(mul(sub(1, x), add(x, 1))))
+
+
+@_composite("acos", np.arccos, low=-0.9, high=0.9)
+def acos(x: Any) -> Any:
+    """Elementwise angle whose cosine is x."""
+    x = _float(x)
+    return atan2(sqrt(mul(sub(1, x), add(x, 1))), x)
+
+
+@_composite("atan", np.arctan)
+def atan(x: Any) -> Any:
+    """Elementwise angle whose tangent is x."""
+    return atan2(x, 1.0)
+
+
+@_composite("sinh", np.sinh)
+def sinh(x: Any) -> Any:
+    """Elementwise hyperbolic sine."""
+    x = _float(x)
+    half = exp(sub(abs(x), _m.log(2.0)))  # exp(x)/2, which overflows where sinh does
+    small = expm1(abs(x))
+    size = where(lt(abs(x), 1.0), mul(add(small, div(small, add(small, 1))), 0.5), sub(half, div(0.25, half)))
+    return copysign(size, x)
+
+
+@_composite("cosh", np.cosh)
+def cosh(x: Any) -> Any:
+    """Elementwise hyperbolic cosine."""
+    half = exp(sub(abs(_float(x)), _m.log(2.0)))
+    return add(half, div(0.25, half))
+
+
+@_composite("asinh", np.arcsinh)
+def asinh(x: Any) -> Any:
+    """Elementwise inverse of `sinh`."""
+    a = abs(_float(x))
+    big = lt(1e9, a)
+    safe = where(big, 1.0, a)
+    near = log1p(add(safe, div(mul(safe, safe), add(sqrt(add(mul(safe, safe), 1)), 1))))
+    return copysign(where(big, add(log(where(big, a, 1.0)), _m.log(2.0)), near), x)
+
+
+@_composite("acosh", np.arccosh, low=1.2, high=4.0)
+def acosh(x: Any) -> Any:
+    """Elementwise inverse of `cosh`, not negative."""
+    x = _float(x)
+    big = lt(1e9, x)
+    t = sub(where(big, 2.0, x), 1)
+    near = log1p(add(t, sqrt(mul(t, add(t, 2)))))
+    return where(big, add(log(where(big, x, 1.0)), _m.log(2.0)), near)
+
+
+@_composite("atanh", np.arctanh, low=-0.9, high=0.9)
+def atanh(x: Any) -> Any:
+    """Elementwise inverse of `tanh`."""
+    x = _float(x)
+    return mul(sub(log1p(x), log1p(neg(x))), 0.5)
+
+
+@_composite("erfc", lambda x: 1 - np.vectorize(_m.erf, otypes=[float])(x))
+def erfc(x: Any) -> Any:
+    """Elementwise ``1 - erf(x)``."""
+    return sub(1, erf(x))
+
+
+def positive(x: Any) -> Any:
+    """The tensor itself (Array API's unary plus)."""
+    return +x

@@ -1,0 +1,74 @@
+"""Shape rules shared by the primitives: promotion, broadcasting, reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grilly_core import dtypes
+from grilly_core.buffer import Spec
+from grilly_core.dtypes import DType, promote
+from grilly_core.errors import DTypeError
+from grilly_core.layout import broadcast_shapes, normalize_axes
+from grilly_core.opspec import Inferred
+
+__all__ = ["binary", "compare", "floating", "reduced", "require", "same", "unary_float"]
+
+
+def require(name: str, spec: Spec, kinds: str, argument: str = "x") -> None:
+    """Raise unless the dtype's kind is one of `kinds`."""
+    if spec.dtype.kind not in kinds:
+        words = {"b": "bool", "u": "unsigned", "i": "integer", "f": "floating", "c": "complex"}
+        expected = " or ".join(words[k] for k in kinds)
+        raise DTypeError(
+            f"{name}: {argument} must be {expected}; received {spec.dtype.name} of shape {spec.shape}. Cast it with .to(...)."
+        )
+
+
+def same(name: str, x: Spec, kinds: str = "buifc") -> Inferred:
+    """Same shape and dtype."""
+    require(name, x, kinds)
+    return Inferred(((x.shape, x.dtype),))
+
+
+def floating(dtype: DType) -> DType:
+    """Integers and bools become the default float; the rest stays."""
+    return dtype if dtype.kind in "fc" else dtypes.default_float
+
+
+def unary_float(name: str, x: Spec, kinds: str = "buifc") -> Inferred:
+    """Same shape, in a floating type."""
+    require(name, x, kinds)
+    dtype = floating(x.dtype)
+    return Inferred(((x.shape, dtype),), (dtype,))
+
+
+def binary(name: str, x: Spec, y: Spec, kinds: str = "buifc", to_float: bool = False) -> Inferred:
+    """Broadcast shape and promoted dtype."""
+    if x.shape == y.shape and x.dtype is y.dtype and not to_float and x.dtype.kind in kinds:
+        return Inferred(((x.shape, x.dtype),))
+    require(name, x, kinds, "x")
+    require(name, y, kinds, "y")
+    dtype = promote(x.dtype, y.dtype)
+    if to_float:
+        dtype = floating(dtype)
+    shape = broadcast_shapes(x.shape, y.shape)
+    return Inferred(((shape, dtype),), (dtype, dtype), shape)
+
+
+def compare(name: str, x: Spec, y: Spec, kinds: str = "buifc") -> Inferred:
+    """Broadcast shape, bool result."""
+    require(name, x, kinds, "x")
+    require(name, y, kinds, "y")
+    dtype = promote(x.dtype, y.dtype)
+    shape = broadcast_shapes(x.shape, y.shape)
+    return Inferred(((shape, dtypes.bool_),), (dtype, dtype), shape)
+
+
+def reduced(
+    name: str, x: Spec, axis: Any, keepdims: bool, dtype: DType | None = None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the reduced shape and the normalised axes."""
+    axes = normalize_axes(axis, x.ndim)
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(x.shape)), axes
+    return tuple(n for i, n in enumerate(x.shape) if i not in axes), axes
