@@ -1,0 +1,17 @@
+"""Stateless twins of the modules, with PyTorch's names and signatures.
+
+Wherever a tensor is taken, a NumPy array or a number will do. `dim` and `axis` mean the same.
+"""
+
+from __future__ import annotations
+
+from grilly_core.functional.activations import *  # noqa: F403
+from grilly_core.functional.activations import __all__ as _activations
+from grilly_core.functional.layers import *  # noqa: F403
+from grilly_core.functional.layers import __all__ as _layers
+from grilly_core.functional.losses import *  # noqa: F403
+from grilly_core.functional.losses import __all__ as _losses
+from grilly_core.functional.pooling import *  # noqa: F403
+from grilly_core.functional.pooling import __all__ as _pooling
+
+__all__ = [*_activations, *_layers, *_losses, *_pooling]

@@ -1,0 +1,24 @@
+"""Modules: layers, losses and containers, with PyTorch's names, defaults and state-dict keys."""
+
+from __future__ import annotations
+
+from grilly_core.nn import init, utils
+from grilly_core.nn.activation import *  # noqa: F403
+from grilly_core.nn.activation import __all__ as _activation
+from grilly_core.nn.containers import *  # noqa: F403
+from grilly_core.nn.containers import __all__ as _containers
+from grilly_core.nn.conv import Conv1d, Conv2d, Conv3d
+from grilly_core.nn.linear import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
+from grilly_core.nn.loss import *  # noqa: F403
+from grilly_core.nn.loss import __all__ as _loss
+from grilly_core.nn.module import Module
+from grilly_core.nn.norm import *  # noqa: F403
+from grilly_core.nn.norm import __all__ as _norm
+from grilly_core.nn.parameter import Parameter
+from grilly_core.nn.pooling import *  # noqa: F403
+from grilly_core.nn.pooling import __all__ as _pooling
+
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "Dropout", "Embedding", "Flatten", "Identity", "Linear", "Module", "Parameter",
+    "Unflatten", "init", "utils", *_activation, *_containers, *_loss, *_norm, *_pooling,
+]  # fmt: skip

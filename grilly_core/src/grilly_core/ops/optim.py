@@ -1,0 +1,144 @@
+"""Optimiser steps: one op for all parameters of a group, so that a device can run them in one launch.
+
+The learning rate and the step number are 0-d tensors, so a captured step sees their changes.
+"""
+
+from __future__ import annotations
+
+import math
+
+from grilly_core.errors import ShapeError
+from grilly_core.ops._typing import Samples
+from grilly_core.ops.primitives import expm1, maximum, sqrt
+from grilly_core.opspec import TensorList, op
+from grilly_core.tensor import Tensor
+
+__all__ = ["adam_step", "sgd_step"]
+
+
+def _check_lists(name: str, params: TensorList, **others: TensorList | None) -> None:
+    for label, tensors in others.items():
+        if tensors is None:
+            continue
+        if len(tensors) != len(params):
+            raise ShapeError(f"{name}: {len(params)} params, but {len(tensors)} {label}.")
+        for i, (p, t) in enumerate(zip(params, tensors, strict=True)):
+            if tuple(p.shape) != tuple(t.shape):
+                raise ShapeError(
+                    f"{name}: params[{i}] has shape {tuple(p.shape)}, {label}[{i}] {tuple(t.shape)}."
+                )
+
+
+@op("optim.sgd_step", nondiff=True, donates={"params": "params", "momenta": "momenta"})
+def sgd_step(
+    params: TensorList,
+    grads: TensorList,
+    momenta: TensorList | None = None,
+    lr: Tensor | None = None,
+    *,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+    maximize: bool = False,
+    first: bool = False,
+) -> tuple[Tensor, ...]:
+    """One step of stochastic gradient descent; returns the new parameters, then the new momenta.
+
+    `first` starts the momenta from the gradients, undampened.
+    """
+    assert lr is not None
+    _check_lists("sgd_step", params, grads=grads, momenta=momenta)
+    new_params, new_momenta = [], []
+    for i, (p, g) in enumerate(zip(params, grads, strict=True)):
+        g = -g if maximize else g
+        if weight_decay:
+            g = g + weight_decay * p
+        if momenta is not None:
+            m = g if first else momentum * momenta[i] + (1.0 - dampening) * g
+            new_momenta.append(m)
+            g = g + momentum * m if nesterov else m
+        new_params.append(p - lr * g)
+    return (*new_params, *new_momenta)
+
+
+@sgd_step.samples
+def _(s: Samples) -> None:
+    lr = s.f32(low=0.05, high=0.1)
+    p, g, m = (
+        (lambda: [s.f32(3, 4), s.f32(5)]),
+        (lambda: [s.f32(3, 4), s.f32(5)]),
+        (lambda: [s.f32(3, 4), s.f32(5)]),
+    )
+    s.case(p(), g(), None, lr, weight_decay=0.1)
+    s.case(p(), g(), None, lr, maximize=True)
+    s.case(p(), g(), m(), lr, momentum=0.9, dampening=0.2, weight_decay=0.1)
+    s.case(p(), g(), m(), lr, momentum=0.9, nesterov=True)
+    s.case(p(), g(), m(), lr, momentum=0.9, first=True)
+    s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], None, lr)
+
+
+@op(
+    "optim.adam_step",
+    nondiff=True,
+    donates={"params": "params", "ms": "ms", "vs": "vs", "vmaxs": "vmaxs"},
+)
+def adam_step(
+    params: TensorList,
+    grads: TensorList,
+    ms: TensorList,
+    vs: TensorList,
+    vmaxs: TensorList | None = None,
+    lr: Tensor | None = None,
+    step: Tensor | None = None,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    decoupled: bool = False,
+    maximize: bool = False,
+) -> tuple[Tensor, ...]:
+    """One step of Adam; returns the new parameters, first moments, second moments and their maxima.
+
+    `step` counts from 1. Weight decay is added to the gradient, or taken off the parameter (`decoupled`,
+    AdamW). With `vmaxs` the largest second moment so far divides (AMSGrad).
+    """
+    assert lr is not None and step is not None
+    _check_lists("adam_step", params, grads=grads, ms=ms, vs=vs, vmaxs=vmaxs)
+    rate = lr / _correction(step, beta1)
+    root = sqrt(_correction(step, beta2))
+    out: tuple[list[Tensor], ...] = ([], [], [], [])
+    for i, (p, g) in enumerate(zip(params, grads, strict=True)):
+        g = -g if maximize else g
+        if weight_decay and decoupled:
+            p = p * (1.0 - lr * weight_decay)
+        elif weight_decay:
+            g = g + weight_decay * p
+        m = ms[i] + (1.0 - beta1) * (g - ms[i])
+        v = beta2 * vs[i] + (1.0 - beta2) * (g * g)
+        top = v if vmaxs is None else maximum(vmaxs[i], v)
+        out[0].append(p - rate * (m / (sqrt(top) / root + eps)))
+        out[1].append(m)
+        out[2].append(v)
+        if vmaxs is not None:
+            out[3].append(top)
+    return tuple(t for group in out for t in group)
+
+
+def _correction(step: Tensor, beta: float) -> Tensor | float:
+    """Return ``1 - beta**step`` without cancellation: in f32 the plain form loses four digits at step 1."""
+    return 1.0 if beta == 0 else -expm1(step * math.log(beta))
+
+
+@adam_step.samples
+def _(s: Samples) -> None:
+    lr, step = s.f32(low=0.01, high=0.1), s.f32(low=3.0, high=3.0)
+
+    def some(low: float = -1.0) -> list[Samples]:
+        return [s.f32(3, 4, low=low), s.f32(5, low=low)]
+
+    s.case(some(), some(), some(), some(0.1), None, lr, step, weight_decay=0.1)
+    s.case(some(), some(), some(), some(0.1), None, lr, step, weight_decay=0.1, decoupled=True)
+    s.case(some(), some(), some(), some(0.1), some(0.1), lr, step, beta1=0.8, beta2=0.99, maximize=True)
+    s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], [s.f32(3)], [s.f32(3)], None, lr, step)
