@@ -124,6 +124,8 @@ class Op(Generic[P, R]):
     dynamic: bool = False
     aliasing: bool = False
     many: bool = False
+    new_axis: bool = False
+    nondiff_inputs: frozenset[str] = frozenset()
     module: str = ""
     vjp_rule: Callable[..., Any] | None = None
     samples_rule: Callable[..., Any] | None = None
@@ -211,7 +213,7 @@ class Op(Generic[P, R]):
             if isinstance(axis, tuple):
                 attrs["axis"] = normalize_axes(axis, first.ndim)
             else:
-                attrs["axis"] = normalize_axis(axis, first.ndim)
+                attrs["axis"] = normalize_axis(axis, first.ndim + self.new_axis)
         return attrs
 
 
@@ -227,7 +229,8 @@ def _declare(kind: str, name: str, function: Callable[..., Any], options: dict[s
     if not doc and not options.get("internal"):
         raise RegistrationError(f"op {name!r}: write a docstring; it is the op's documentation.")
     options.setdefault("aliasing", kind == "view")
-    options["nondiff_outputs"] = frozenset(options.get("nondiff_outputs", ()))
+    for key in ("nondiff_inputs", "nondiff_outputs"):
+        options[key] = frozenset(options.get(key, ()))
     made: Op[Any, Any] = Op(
         name, kind, Schema.of(function), function, doc, module=function.__module__, source=function, **options
     )

@@ -631,6 +631,8 @@ def _converted(op: Op[Any, Any], tensors: list[Any]) -> list[Any]:
         arrays = [t if t is None or _python_scalar(t) is not None else as_tensor(t) for t in tensors]
         like = _reference(op, arrays)
         tensors = arrays
+    if op.name == "where" and isinstance(tensors[0], bool | np.bool_):
+        tensors = [as_tensor(tensors[0], like, dtypes.bool_), *tensors[1:]]
     return [t if t is None or isinstance(t, Tensor) else as_tensor(t, like) for t in tensors]
 
 
@@ -720,8 +722,8 @@ def _recorded(
     edges: list[Edge | None] = [
         None if t is None or t._node is None else (t._node, t._index) for t in tensors
     ]
-    if op.kind == "primitive" and op.vjp_rule is None:
-        return None
+    if op.nondiff_inputs:
+        edges = [None if n in op.nondiff_inputs else e for n, e in zip(op.schema.tensors, edges, strict=True)]
     return Node(op, attrs, values, tuple(views), tuple(outs), tuple(edges))
 
 

@@ -65,12 +65,7 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 def expand_dims(x: Any, /, *, axis: int = 0) -> Tensor:
     """Return an axis of size 1 inserted."""
-    return views.expand_dims(as_tensor(x), axis=axis_of(axis, as_tensor(x).ndim + 1))
-
-
-def axis_of(axis: int, ndim: int) -> int:
-    """Check an axis of a result that has one axis more."""
-    return normalize_axis(axis, ndim)
+    return views.expand_dims(as_tensor(x), axis=axis)
 
 
 def squeeze(x: Any, /, axis: int | Sequence[int]) -> Tensor:

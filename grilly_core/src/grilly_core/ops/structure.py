@@ -149,7 +149,7 @@ def _(s: Any) -> None:
 concatenate = concat
 
 
-@op("stack")
+@op("stack", new_axis=True)
 def stack(tensors: TensorList, *, axis: int = 0) -> Any:
     """Join tensors of one shape along a new axis."""
     parts = _joined("stack", tensors)

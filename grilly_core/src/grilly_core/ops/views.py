@@ -163,7 +163,7 @@ def _(s: Any) -> None:
     s.case(s.f32(0, 3), axis=0)
 
 
-@view_op("expand_dims")
+@view_op("expand_dims", new_axis=True)
 def expand_dims(layout: Layout, *, axis: Any = 0) -> Viewed:
     """Insert an axis of size 1 at `axis` of the result."""
     where = normalize_axis(axis, layout.ndim + 1)
