@@ -108,14 +108,13 @@ def __dir__() -> list[str]:
 class _Package(types.ModuleType):
     """A package whose public names win over submodules of the same name.
 
-    Importing ``grilly_core.capture`` makes the import system set the attribute ``capture`` of the package to the
+    Importing ``grilly_core.capture`` would make the import system set the attribute ``capture`` of the package to the
     module; users must go on finding the function there. ``from grilly_core.capture import ...`` is not affected.
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, types.ModuleType) and name in _TABLE:
-            value = getattr(value, _TABLE[name][1])
-        super().__setattr__(name, value)
+        if not (isinstance(value, types.ModuleType) and name in _TABLE):
+            super().__setattr__(name, value)
 
 
 globals().update(_CONSTANTS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import grilly_core
@@ -43,7 +44,7 @@ def run(*, verbose: bool, strict: bool, console: Console | None = None) -> int:
                 out.print(status.traceback, markup=False, highlight=False)
     out.print(_devices())
     out.print(_settings())
-    for line in _fallbacks():
+    for line in _opened():
         out.print(line)
     return 1 if strict and any(status.state in _UNUSABLE for status in statuses) else 0
 
@@ -106,9 +107,7 @@ def _devices() -> Table:
 
 
 def _memory(info: Any) -> str:
-    total = getattr(info, "memory", None)
-    if total is None and getattr(info, "kind", "") == "cpu" and hasattr(os, "sysconf"):
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = getattr(info, "memory", 0)
     return f"{total / 2**30:.1f} GiB" if total else ""
 
 
@@ -124,18 +123,25 @@ def _settings() -> Table:
     return table
 
 
-def _fallbacks() -> list[str]:
-    """Per device that opens, the primitives it has no kernel for: they run on the CPU."""
+def _opened() -> list[str]:
+    """Per backend that opens: what its runtime tells, and the primitives that fall back for want of a kernel."""
     lines = [""]
     primitives = {name for name, spec in registry.specs().items() if spec.primitive}
     for backend in loader.backend_names():
         try:
-            device.open_context(f"{backend}:0")
-        except GrillyError as error:
-            lines.append(f"{backend}: does not open: {error}")
+            context = device.open_context(f"{backend}:0")
+        except Exception as error:  # a device that does not open is what this command is there to tell
+            lines.append(f"[bold]{backend}[/] does not open: [red]{type(error).__name__}: {escape(str(error))}[/]")
             continue
+        describe: Callable[[], dict[str, Any]] = getattr(context.runtime, "describe", dict)
+        told = ", ".join(f"{label} {_readable(label, value)}" for label, value in describe().items())
+        lines.append(f"[bold]{backend}[/] {told}")
         lacking = sorted(primitives - set(registry.kernels_for(backend)))
-        where = "have no kernel" if backend == "cpu" else "fall back to the CPU"
-        told = ", ".join(lacking) if lacking else "none"
-        lines.append(f"{backend}: {len(lacking)} of {len(primitives)} primitives {where}: {told}")
+        what = "have no kernel" if backend == "cpu" else "fall back to the CPU"
+        listed = f": {', '.join(lacking)}" if lacking else ""
+        lines.append(f"{backend}: {len(lacking)} of {len(primitives)} primitives {what}{listed}")
     return lines
+
+
+def _readable(label: str, value: Any) -> str:
+    return f"{value / 2**30:.1f} GiB" if label in ("total", "available") else str(value)

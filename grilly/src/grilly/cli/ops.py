@@ -1,4 +1,4 @@
-"""``grilly ops`` and ``grilly explain``: what runs where, read from the registry."""
+"""``grilly ops``: what runs where, read from the registry."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from grilly_core import device as devices
-from grilly_core import registry, resolve
+from grilly_core import registry
 from grilly_core.errors import GrillyError
 from grilly_core.plugins import loader
 
-__all__ = ["explain", "run", "support"]
+__all__ = ["run", "support"]
 
 
 def run(pattern: str, *, internal: bool, console: Console | None = None) -> None:
@@ -42,15 +42,6 @@ def support(spec: Any, backend: str) -> str:
     if spec.kind == "view":
         return "view"
     return "none" if spec.primitive else "body"
-
-
-def explain(op: str, device: str, dtype: str, console: Console | None = None) -> None:
-    """Print the decisions that lead to a kernel, a body or a fallback."""
-    devices.open_context(device)
-    explanation = resolve.explain(op, device, dtypes=(dtype,))
-    out = console or Console()
-    for line in explanation.lines():
-        out.print(line, markup=False, highlight=False)
 
 
 def _opens(backend: str) -> bool:
