@@ -16,7 +16,8 @@ from grilly_core.config import enable_grad, is_grad_enabled, no_grad, set_grad_e
 from grilly_core.errors import AutogradError, ShapeError
 from grilly_core.opspec import Handle, Op, Schema, TensorList
 from grilly_core.tape import Edge, Leaf, Node
-from grilly_core.tensor import Tensor, apply, as_tensor
+from grilly_core.apply import apply, as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "Function", "backward", "custom_vjp", "enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled",
@@ -161,7 +162,7 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Ca
     if isinstance(node, Leaf):
         key = max(node.hooks, default=-1) + 1
         node.hooks[key] = hook
-        return lambda: node.hooks.pop(key, None) and None  # type: ignore[union-attr, func-returns-value]
+        return lambda: node.hooks.pop(key, None) and None  # type: ignore[union-attr]
     hooks = node.hooks.setdefault(index, [])
     hooks.append(hook)
     return lambda: hooks.remove(hook) if hook in hooks else None
@@ -400,12 +401,12 @@ def _body_vjp(
 
 def apply_body(op: Op[Any, Any], tensors: Sequence[Tensor | None], values: tuple[Any, ...]) -> Any:
     """Run the body of a composite op by op, on tensors in schema order."""
-    from grilly_core.tensor import _unflattened
+    from grilly_core.apply import unflattened
 
     attrs = op.attributes(values, [None if t is None else t._value.spec for t in tensors])
     args: list[Any] = list(tensors)
     if op.schema.lists:
-        args = _unflattened(op, args, attrs["lengths"])
+        args = unflattened(op, args, attrs["lengths"])
     return op.rule(*args, **{k: v for k, v in attrs.items() if k in op.schema.attrs})
 
 

@@ -21,7 +21,8 @@ from grilly_core.opspec import Handle
 from grilly_core.plan import EAGER, KernelPlan, Ref, Views
 from grilly_core.random import Generator
 from grilly_core.tape import Leaf
-from grilly_core.tensor import Tensor, as_tensor, plan_of
+from grilly_core.apply import as_tensor, plan_of
+from grilly_core.tensor import Tensor
 
 __all__ = ["Capture", "Program", "Recorder", "capture"]
 
@@ -138,7 +139,9 @@ class Recorder:
     def launch(self, plan: KernelPlan, outs: list[View], ins: Views) -> None:
         """Run one kernel and write it down."""
         entry = Entry(
-            plan, tuple(None if v is None else self.ref(v, plan) for v in ins), tuple(self.ref(v, plan) for v in outs)
+            plan,
+            tuple(None if v is None else self.ref(v, plan) for v in ins),
+            tuple(self.ref(v, plan) for v in outs),
         )
         self.entries.append(entry)
         EAGER.launch(plan, outs, ins)
@@ -187,7 +190,9 @@ class Recorder:
 
     def refuse_fallback(self, op: str, reason: str) -> None:
         """Refuse a fallback."""
-        raise CaptureError(f"capture: op {op!r} would run on the CPU ({reason}), which a captured step cannot do.")
+        raise CaptureError(
+            f"capture: op {op!r} would run on the CPU ({reason}), which a captured step cannot do."
+        )
 
 
 # -- replay --------------------------------------------------------------------------------------------------
@@ -265,7 +270,9 @@ class Program:
             for ref in (*entry.ins, *entry.outs):
                 if ref is not None:
                     last[ref.slot] = i
-        kept = {r.slot for r in self.record.ends if r is not None} | {r.slot for r in _refs(self.record.outputs)}
+        kept = {r.slot for r in self.record.ends if r is not None} | {
+            r.slot for r in _refs(self.record.outputs)
+        }
         free: dict[int, list[Buffer]] = {}
         for i, entry in enumerate(self.entries):
             for ref in entry.outs:
@@ -329,7 +336,10 @@ class Program:
         ]
         self._inputs = [self._whole(s) for s in self.record.inputs]
         self._random = [(g, self._whole(s), n) for g, s, n in self.record.random]
-        self._states = [self._state_view(c, s, e) for c, s, e in zip(self.cells, self.record.starts, self.record.ends, strict=True)]
+        self._states = [
+            self._state_view(c, s, e)
+            for c, s, e in zip(self.cells, self.record.starts, self.record.ends, strict=True)
+        ]
         for cell, view in zip(self.cells, self._states, strict=True):
             if view is not None and not cell.is_grad:
                 cell.put(view)
@@ -342,7 +352,13 @@ class Program:
         if slot < 0:
             return None
         tensor = cell.get()
-        shape = end.spec.shape if end is not None else tensor.shape if tensor is not None else self.specs[slot].shape
+        shape = (
+            end.spec.shape
+            if end is not None
+            else tensor.shape
+            if tensor is not None
+            else self.specs[slot].shape
+        )
         return self._shown(Ref(slot, contiguous_spec(shape, self.specs[slot].dtype, self.context), 0, False))
 
     @staticmethod
@@ -362,9 +378,9 @@ class Program:
             generator.skip(blocks)
         for fn, stream, outs, ins, attrs in self.launches:
             fn(stream, outs, ins, attrs)
-        for cell, view, end in zip(self.cells, self._states, self.record.ends, strict=True):
+        for cell, held, end in zip(self.cells, self._states, self.record.ends, strict=True):
             if cell.is_grad:
-                cell.put(view if end is not None else None)
+                cell.put(held if end is not None else None)
         return self._results(self.record.outputs)
 
     def _take_state(self) -> None:
@@ -374,13 +390,20 @@ class Program:
             if view is None:
                 continue
             tensor = cell.get()
-            if cell.is_grad and self.record.ends[i] is not None and tensor is not None and tensor._value is view:
+            if (
+                cell.is_grad
+                and self.record.ends[i] is not None
+                and tensor is not None
+                and tensor._value is view
+            ):
                 cell.put(None)
                 tensor = None if sys.getrefcount(tensor) <= 2 else tensor
             current = view if tensor is None or tensor._value is view else tensor._value
             shared = view.buffer.shared or self._is_held(view, i, cell)
             if current is not view and current.shape != view.shape:
-                raise CaptureError(f"capture: {cell.name} changed its shape from {view.shape} to {current.shape}; capture the step again.")
+                raise CaptureError(
+                    f"capture: {cell.name} changed its shape from {view.shape} to {current.shape}; capture the step again."
+                )
             if shared:
                 self._buffers[self.record.starts[i]] = self._fresh(self.record.starts[i])
                 rebuild = True
@@ -528,15 +551,24 @@ class Capture:
         return fresh
 
     def _finish(
-        self, stage: _Stage, recorder: Recorder, cells: list[Cell], starts: list[int], inputs: list[int], result: Any
+        self,
+        stage: _Stage,
+        recorder: Recorder,
+        cells: list[Cell],
+        starts: list[int],
+        inputs: list[int],
+        result: Any,
     ) -> None:
         after = _unique(_cells(self._state))
         if [(id(c.tensor), c.is_grad) for c in after] != [(id(c.tensor), c.is_grad) for c in cells]:
-            raise CaptureError("capture: the step made or removed parameters or optimiser state; run it once before capturing.")
+            raise CaptureError(
+                "capture: the step made or removed parameters or optimiser state; run it once before capturing."
+            )
         ends = [None if (t := c.get()) is None else recorder.ref(t._value) for c in cells]
         outputs = _mapped(result, lambda t: recorder.ref(t._value))
         random = [
-            (g, recorder._slots[id(state._value.buffer)], blocks) for g, state, blocks in recorder.random.values()
+            (g, recorder._slots[id(state._value.buffer)], blocks)
+            for g, state, blocks in recorder.random.values()
         ]
         for generator, _, blocks in random:
             generator.skip(blocks)
@@ -578,14 +610,20 @@ def _compare(first: _Record, second: _Record) -> None:
     for x, y in zip(a, b, strict=False):
         found = x.differs(y)
         if found:
-            raise CaptureError(f"capture: two calls of the step differ: {found}. Pass what changes as a tensor argument or state.")
+            raise CaptureError(
+                f"capture: two calls of the step differ: {found}. Pass what changes as a tensor argument or state."
+            )
     if len(a) != len(b):
         extra = (a if len(a) > len(b) else b)[min(len(a), len(b))]
-        raise CaptureError(f"capture: two calls of the step differ: op {extra.plan.op.name!r} ran in only one of them.")
+        raise CaptureError(
+            f"capture: two calls of the step differ: op {extra.plan.op.name!r} ran in only one of them."
+        )
     for slot, view in second.recorder.constants.items():
         known = first.recorder.constants.get(slot)
         if known is None or not np.array_equal(
-            known.spec.context.download(known), view.spec.context.download(view), equal_nan=view.dtype.kind in "fc"
+            known.spec.context.download(known),
+            view.spec.context.download(view),
+            equal_nan=view.dtype.kind in "fc",
         ):
             raise CaptureError(
                 f"capture: a constant of the step ({view.spec!r}) differs between two calls; pass it as a tensor argument."
@@ -597,7 +635,9 @@ def _compare(first: _Record, second: _Record) -> None:
             "clear gradients at the start of the step."
         )
     if repr(first.outputs) != repr(second.outputs):
-        raise CaptureError(f"capture: the step returned {first.outputs!r}, then {second.outputs!r}; return tensors.")
+        raise CaptureError(
+            f"capture: the step returned {first.outputs!r}, then {second.outputs!r}; return tensors."
+        )
 
 
 def capture(function: Callable[..., Any], state: Any = ()) -> Capture:

@@ -212,7 +212,7 @@ class Context:
         packed = np.ascontiguousarray(array, dtype.numpy)
         view = self._empty_remote(spec)
         if spec.size:
-            self.runtime.copy_in(view.buffer.handle, 0, memoryview(packed.reshape(-1).view(np.uint8)))
+            self.runtime.copy_in(view.buffer.handle, 0, packed.reshape(-1).view(np.uint8).data)
         return self._noted(view)
 
     def download(self, view: View) -> NDArray[Any]:
@@ -226,7 +226,7 @@ class Context:
         low = view.offset + sum(s for s in spans if s < 0)
         high = view.offset + sum(s for s in spans if s > 0) + 1
         raw = np.empty((high - low) * item, np.uint8)
-        self.runtime.copy_out(view.buffer.handle, low * item, memoryview(raw))
+        self.runtime.copy_out(view.buffer.handle, low * item, raw.data)
         shown: NDArray[Any] = np.ndarray(
             spec.shape,
             spec.dtype.numpy,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ALL", "DType", "as_dtype", "default_float", "from_numpy", "promote", "promote_scalar"]
 
+_SCALAR_ORDER: Final = {bool: 0, int: 1, float: 2}
 _KIND_ORDER: Final = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
@@ -93,8 +94,10 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
             raise DTypeError(
                 "bfloat16 on the host needs the package ml_dtypes; install grilly-core[bfloat16]."
             ) from error
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+        extended: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return extended
+    found: np.dtype[Any] = np.dtype(name)
+    return found
 
 
 bool_: Final = DType("bool", "b1", 1, "b")
@@ -231,7 +234,6 @@ def promote(a: DType, b: DType) -> DType:
     return b
 
 
-@functools.cache
 def promote_scalar(tensor: DType, scalar_type: type) -> DType:
     """Return the dtype in which a tensor meets a Python scalar, which is weak.
 
@@ -241,7 +243,7 @@ def promote_scalar(tensor: DType, scalar_type: type) -> DType:
     >>> dtypes.promote_scalar(dtypes.float16, float), dtypes.promote_scalar(dtypes.int32, float)
     (grilly.float16, grilly.float32)
     """
-    order = 0 if scalar_type is bool else 1 if scalar_type is int else 2 if scalar_type is float else 3
+    order = _SCALAR_ORDER.get(scalar_type, 3)
     if order <= _KIND_ORDER[tensor.kind]:
         return tensor
     if order == 3:

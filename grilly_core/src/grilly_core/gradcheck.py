@@ -11,12 +11,15 @@ from grilly_core import dtypes
 from grilly_core.autograd import grad
 from grilly_core.config import enable_grad
 from grilly_core.errors import AutogradError
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.apply import as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = ["gradcheck", "gradgradcheck", "numerical_gradient"]
 
 
-def numerical_gradient(function: Callable[..., Tensor], inputs: Sequence[Tensor], index: int, weights: Any, eps: float) -> Any:
+def numerical_gradient(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], index: int, weights: Any, eps: float
+) -> Any:
     """Return the central-difference gradient of ``sum(weights * function(*inputs))`` by one input, as an array."""
     base = np.array(inputs[index].detach().numpy(), np.float64)
     found = np.zeros_like(base)
@@ -33,7 +36,11 @@ def numerical_gradient(function: Callable[..., Tensor], inputs: Sequence[Tensor]
 
 
 def gradcheck(
-    function: Callable[..., Any], inputs: Tensor | Sequence[Tensor], eps: float = 1e-6, atol: float = 1e-6, rtol: float = 1e-4
+    function: Callable[..., Any],
+    inputs: Tensor | Sequence[Tensor],
+    eps: float = 1e-6,
+    atol: float = 1e-6,
+    rtol: float = 1e-4,
 ) -> bool:
     """Check the gradients of a function by central differences.
 
@@ -68,7 +75,9 @@ def gradcheck(
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     for i, x in enumerate(given):
         if x.requires_grad and x.dtype is not dtypes.float64:
-            raise AutogradError(f"gradcheck: input {i} is {x.dtype.name}; use float64, or the differences drown in rounding.")
+            raise AutogradError(
+                f"gradcheck: input {i} is {x.dtype.name}; use float64, or the differences drown in rounding."
+            )
     rng = np.random.default_rng(0)
     with enable_grad():
         outs = function(*given)
@@ -87,7 +96,13 @@ def _picked(function: Callable[..., Any], index: int) -> Callable[..., Tensor]:
 
 
 def _check_output(
-    function: Callable[..., Tensor], given: list[Tensor], k: int, rng: Any, eps: float, atol: float, rtol: float
+    function: Callable[..., Tensor],
+    given: list[Tensor],
+    k: int,
+    rng: Any,
+    eps: float,
+    atol: float,
+    rtol: float,
 ) -> None:
     watched = [x.detach().requires_grad_() if x.requires_grad else x for x in given]
     with enable_grad():
@@ -101,7 +116,11 @@ def _check_output(
         expected = numerical_gradient(function, [x.detach() for x in watched], i, weights, eps)
         actual = np.zeros(watched[i].shape) if g is None else np.asarray(g.numpy(), np.float64)
         if not np.allclose(actual, expected, rtol=rtol, atol=atol):
-            worst = np.unravel_index(np.argmax(np.abs(actual - expected)), expected.shape) if expected.size else ()
+            worst = (
+                np.unravel_index(np.argmax(np.abs(actual - expected)), expected.shape)
+                if expected.size
+                else ()
+            )
             raise AutogradError(
                 f"gradcheck: gradient of output {k} by input {i} is wrong, most at {tuple(map(int, worst))}: "
                 f"recorded {actual[worst]:.8g}, by differences {expected[worst]:.8g}."
@@ -109,7 +128,11 @@ def _check_output(
 
 
 def gradgradcheck(
-    function: Callable[..., Tensor], inputs: Tensor | Sequence[Tensor], eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3
+    function: Callable[..., Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
 ) -> bool:
     """Check second derivatives: `gradcheck` of the gradient; see there for the parameters."""
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -119,9 +142,18 @@ def gradgradcheck(
 
     def first(*args: Tensor) -> tuple[Tensor, ...]:
         with enable_grad():
-            args = tuple(a if a.requires_grad else a.detach().requires_grad_() if x.requires_grad else a for a, x in zip(args, given, strict=True))
+            args = tuple(
+                a if a.requires_grad else a.detach().requires_grad_() if x.requires_grad else a
+                for a, x in zip(args, given, strict=True)
+            )
             out = function(*args)
-            found = grad(out, [a for a, x in zip(args, given, strict=True) if x.requires_grad], weights, create_graph=True, allow_unused=True)
+            found = grad(
+                out,
+                [a for a, x in zip(args, given, strict=True) if x.requires_grad],
+                weights,
+                create_graph=True,
+                allow_unused=True,
+            )
         return tuple(g for g in found if g is not None and g.requires_grad)
 
     return gradcheck(first, given, eps, atol, rtol)

@@ -14,7 +14,8 @@ from grilly_core.errors import ShapeError
 from grilly_core.layout import broadcast_shapes, contiguous_strides, make_layout
 from grilly_core.opspec import Handle
 from grilly_core.plan import EAGER
-from grilly_core.tensor import Tensor, as_tensor, plan_of
+from grilly_core.apply import as_tensor, plan_of
+from grilly_core.tensor import Tensor
 
 __all__ = ["getitem", "setitem"]
 
@@ -198,7 +199,8 @@ def _advanced(x: Tensor, arrays: tuple[tuple[int, Any], ...]) -> Tensor:
         else _reshape(positions, shape=(-1,) if positions._value.spec.size else (0,))
     )
     picked = _gather(flat, index, axis=front)
-    return picked if len(shape) == 1 else _reshape(picked, shape=(*lead, *shape, *tail))
+    result: Tensor = picked if len(shape) == 1 else _reshape(picked, shape=(*lead, *shape, *tail))
+    return result
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:

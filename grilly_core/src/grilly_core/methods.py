@@ -13,6 +13,7 @@ from grilly_core.layout import normalize_axis
 from grilly_core.opspec import Handle
 
 if TYPE_CHECKING:
+    from grilly_core.buffer import View
     from grilly_core.tensor import Tensor
 
 __all__ = ["TensorMethods", "ValuesIndices"]
@@ -20,12 +21,13 @@ __all__ = ["TensorMethods", "ValuesIndices"]
 _H: Final[dict[str, Handle]] = {}
 
 
-def _run(name: str, *tensors: Any, **attrs: Any) -> Any:
+def _run(name: str, *tensors: Any, **attrs: Any) -> Tensor:
     """Run the op of that name."""
     handle = _H.get(name)
     if handle is None:
         handle = _H[name] = Handle(name)
-    return handle(*tensors, **attrs)
+    result: Tensor = handle(*tensors, **attrs)
+    return result
 
 
 def _axis(dim: Any, axis: Any) -> Any:
@@ -55,11 +57,16 @@ class TensorMethods:
     __slots__ = ()
 
     if TYPE_CHECKING:
-        shape: tuple[int, ...]
-        dtype: DType
-        ndim: int
-        device: Any
-        _value: Any
+        _value: View
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def dtype(self) -> DType: ...
+        @property
+        def ndim(self) -> int: ...
+        @property
+        def device(self) -> Any: ...
 
         def _assign(self, new: Tensor, what: str = "") -> Tensor: ...
         def __getitem__(self, key: Any) -> Tensor: ...
@@ -98,7 +105,7 @@ class TensorMethods:
 
     def stride(self) -> tuple[int, ...]:
         """Return the steps of the axes in elements."""
-        return cast(tuple[int, ...], self._value.spec.strides)
+        return self._value.spec.strides
 
     # -- copies and conversions ----------------------------------------------------------------------------
 
@@ -609,7 +616,7 @@ class TensorMethods:
         """Whether all elements agree within ``atol + rtol * abs(other)``."""
         import numpy as np
 
-        from grilly_core.tensor import as_tensor
+        from grilly_core.apply import as_tensor
 
         mine, its = self.detach().numpy(), as_tensor(other, cast("Tensor", self)).detach().numpy()
         return builtins_bool(np.allclose(mine, its, rtol, atol, equal_nan))
@@ -622,7 +629,7 @@ class TensorMethods:
 
     def copy_(self, other: Any) -> Tensor:
         """Take over the value of `other`, broadcast to this shape and cast to this dtype."""
-        from grilly_core.tensor import as_tensor
+        from grilly_core.apply import as_tensor
 
         value = as_tensor(other, cast("Tensor", self)).to(self.device, self.dtype)
         return self._assign(
@@ -700,11 +707,74 @@ def _like_index(x: Any, src: Any, index: Any) -> Any:
 
 _UNARY: Final = {
     name: name
-    for name in ["abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "conj", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "bitwise_not", "neg", "reciprocal", "round", "rsqrt", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"]
+    for name in [
+        "abs",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "ceil",
+        "conj",
+        "cos",
+        "cosh",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "logical_not",
+        "bitwise_not",
+        "neg",
+        "reciprocal",
+        "round",
+        "rsqrt",
+        "sign",
+        "signbit",
+        "sin",
+        "sinh",
+        "sqrt",
+        "square",
+        "tan",
+        "tanh",
+        "trunc",
+    ]
 } | {"relu": "nn.relu", "sigmoid": "nn.sigmoid", "negative": "neg", "absolute": "abs"}
 _BINARY: Final = {
     name: name
-    for name in ["mul", "div", "pow", "remainder", "maximum", "minimum", "atan2", "copysign", "hypot", "logaddexp", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"]
+    for name in [
+        "mul",
+        "div",
+        "pow",
+        "remainder",
+        "maximum",
+        "minimum",
+        "atan2",
+        "copysign",
+        "hypot",
+        "logaddexp",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+    ]
 } | {
     "multiply": "mul",
     "divide": "div",

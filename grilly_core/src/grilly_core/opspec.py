@@ -268,12 +268,12 @@ def op(name: Any, **options: Any) -> Any:
     return lambda function: _declare("composite", name, function, options)
 
 
-def primitive(name: str, **options: Any) -> Callable[[Callable[P, Any]], Op[P, Any]]:
+def primitive(name: str, **options: Any) -> Callable[[Callable[..., Any]], Op[..., Tensor]]:
     """Declare a primitive; the function is its shape rule and returns `Inferred`."""
     return lambda function: _declare("primitive", name, function, options)
 
 
-def view_op(name: str, **options: Any) -> Callable[[Callable[P, Any]], Op[P, Any]]:
+def view_op(name: str, **options: Any) -> Callable[[Callable[..., Any]], Op[..., Tensor]]:
     """Declare a view; the function maps a layout to ``(shape, strides, offset)``."""
     return lambda function: _declare("view", name, function, options)
 

@@ -75,6 +75,7 @@ class Plan:
 
     op: Op[Any, Any]
     attrs: dict[str, Any]
+    used: bool
     simple = False  # whether it is one kernel, one output and unprepared inputs
 
     def emit(self, sink: Sink, views: Views, reuse: Reuse | None = None) -> list[View]:

@@ -74,7 +74,9 @@ class Profile:
         lines = [f"{'op':<28}{'calls':>8}{'ms':>12}{'%':>8}{'MB':>10}"]
         for r in self.rows():
             share = 100 * r.seconds / self.wall if self.wall else 0.0
-            lines.append(f"{r.op:<28}{r.calls:>8}{r.seconds * 1e3:>12.3f}{share:>8.1f}{r.nbytes / 1e6:>10.1f}")
+            lines.append(
+                f"{r.op:<28}{r.calls:>8}{r.seconds * 1e3:>12.3f}{share:>8.1f}{r.nbytes / 1e6:>10.1f}"
+            )
         lines.append(f"{'total':<28}{len(self.spans):>8}{self.wall * 1e3:>12.3f}{100.0:>8.1f}")
         return "\n".join(lines)
 

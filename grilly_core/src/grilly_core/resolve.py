@@ -40,7 +40,7 @@ from grilly_core.plan import (
 )
 from grilly_core.registry import Kernel
 
-__all__ = ["Condition", "Explanation", "build", "explain", "infer"]
+__all__ = ["Condition", "FallbackPlan", "build", "infer"]
 
 Specs = Sequence[Spec | None]
 device.on_open(registry.collect_kernels)
@@ -403,20 +403,3 @@ class FallbackPlan(Plan):
         array = view.buffer.context.download(view)
         events.emit(events.Transfer(direction, view.nbytes, str(self.context.device), "fallback"))
         return context.upload(array, view.dtype)
-
-
-@dataclass
-class Explanation:
-    """The decision tree of one op on one device."""
-
-    title: str
-    steps: list[str]
-    children: list[Explanation] = field(default_factory=list)
-
-    def lines(self, indent: int = 0) -> list[str]:
-        """Return the tree as indented lines of text."""
-        pad = "  " * indent
-        result = [f"{pad}{self.title}"] + [f"{pad}  {s}" for s in self.steps]
-        for child in self.children:
-            result += child.lines(indent + 1)
-        return result

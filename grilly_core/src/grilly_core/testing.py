@@ -15,7 +15,13 @@ TOLERANCES = {"f64": (1e-9, 1e-12), "f32": (1.3e-6, 1e-5), "f16": (1e-3, 1e-5), 
 
 
 def assert_close(
-    actual: Any, expected: Any, *, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, what: str = "values"
+    actual: Any,
+    expected: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    what: str = "values",
 ) -> None:
     """Raise an AssertionError unless two arrays or tensors have equal shapes and close values.
 
@@ -46,7 +52,11 @@ def assert_close(
     if not close.all():
         with np.errstate(invalid="ignore"):
             error = np.where(close, 0.0, np.abs(x - y))
-        worst = np.unravel_index(np.nanargmax(np.nan_to_num(error, nan=np.inf)), error.shape) if error.size else ()
+        worst = (
+            np.unravel_index(np.nanargmax(np.nan_to_num(error, nan=np.inf)), error.shape)
+            if error.size
+            else ()
+        )
         raise AssertionError(
             f"{what}: {int((~close).sum())} of {close.size} differ (rtol {rtol}, atol {atol}); worst at "
             f"{tuple(map(int, worst))}: {x[worst]!r} and {y[worst]!r}."

@@ -19,7 +19,7 @@ from grilly_core.device import open_context
 from grilly_core.io import atomic_write
 from grilly_core.opspec import Op
 from grilly_testkit.modes import Finding, Mode, findings, modes_for
-from grilly_testkit.samples import cases_of
+from grilly_core.samples import cases_of
 
 __all__ = ["Report", "checkable", "check", "read_xfails", "run"]
 
@@ -79,7 +79,11 @@ class Report:
 
 
 def _versions() -> dict[str, str]:
-    return {"grilly_core": grilly_core.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    return {
+        "grilly_core": grilly_core.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
 
 
 def checkable() -> list[Op[Any, Any]]:
@@ -146,7 +150,12 @@ def run(
 
 
 def execute(
-    device: str, level: int, *, xfails: Path | str | None = None, ops: Sequence[str] | None = None, progress: bool = False
+    device: str,
+    level: int,
+    *,
+    xfails: Path | str | None = None,
+    ops: Sequence[str] | None = None,
+    progress: bool = False,
 ) -> Report:
     """Check a device and return the report."""
     context = open_context(device)
@@ -166,7 +175,9 @@ def execute(
             print(f"\r{i + 1}/{len(chosen)} {op.name:<40}", end="", file=sys.stderr)
     result.passed_unexpectedly = [f"{op} {mode}" for op, mode in sorted(allowed - seen)]
     result.unsampled = [
-        op.name for op in registry.specs().values() if op.samples_rule is None and not op.internal and ops is None
+        op.name
+        for op in registry.specs().values()
+        if op.samples_rule is None and not op.internal and ops is None
     ]
     result.seconds = time.perf_counter() - start
     return result

@@ -20,10 +20,11 @@ from grilly_core.gradcheck import gradcheck
 from grilly_core.layout import make_layout
 from grilly_core.opspec import Op
 from grilly_core.plan import EAGER
-from grilly_core.tensor import Tensor, plan_of
+from grilly_core.apply import plan_of
+from grilly_core.tensor import Tensor
 from grilly_testkit import running
 from grilly_testkit.reference import reference_device
-from grilly_testkit.samples import Case, cases_of
+from grilly_core.samples import Case, cases_of
 
 __all__ = ["MODES", "Finding", "Mode", "modes_for"]
 
@@ -68,11 +69,27 @@ def support(op: Op[Any, Any], device: str, level: int) -> Iterator[tuple[str, st
         flat = [t for x in tensors for t in (x if isinstance(x, list) else [x])]
         _, values = op.bind(tuple(tensors), dict(case.attrs))
         if op.schema.lists:
-            lengths = tuple(len(x) if isinstance(x, list) else -1 for x, n in zip(tensors, op.schema.tensors, strict=True) if n in op.schema.lists)
-            flat = [t for x, n in zip(tensors, op.schema.tensors, strict=True) if not (x is None and n in op.schema.lists) for t in (x if isinstance(x, list) else [x])]
+            lengths = tuple(
+                len(x) if isinstance(x, list) else -1
+                for x, n in zip(tensors, op.schema.tensors, strict=True)
+                if n in op.schema.lists
+            )
+            flat = [
+                t
+                for x, n in zip(tensors, op.schema.tensors, strict=True)
+                if not (x is None and n in op.schema.lists)
+                for t in (x if isinstance(x, list) else [x])
+            ]
             values = (*values, lengths)
         try:
-            plan = plan_of(op, [None if t is None else t._value.spec for t in flat], values, config.current(), False, context)
+            plan = plan_of(
+                op,
+                [None if t is None else t._value.spec for t in flat],
+                values,
+                config.current(),
+                False,
+                context,
+            )
         except NoKernelError as error:
             yield str(case), str(error)
             continue
@@ -90,17 +107,30 @@ def _expected(case: Case) -> list[Any]:
         with reference_device() as reference:
             return running.arrays_of(running.run(case, reference, wide=True))
     flat = [a for x in case.inputs for a in (x if isinstance(x, list) else [x])]
-    wide = [None if a is None else a.astype(np.complex128 if a.dtype.kind == "c" else np.float64) if a.dtype.kind in "fc" else a for a in flat]
+    wide = [
+        None
+        if a is None
+        else a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+        if a.dtype.kind in "fc"
+        else a
+        for a in flat
+    ]
     if case.op.name == "bitcast":
         wide = flat
-    attrs = case.op.attributes(tuple(case.op.bind(tuple(case.inputs), dict(case.attrs))[1]), _fake_specs(flat)) if not case.op.schema.lists else _list_attrs(case)
+    attrs = (
+        case.op.attributes(tuple(case.op.bind(tuple(case.inputs), dict(case.attrs))[1]), _fake_specs(flat))
+        if not case.op.schema.lists
+        else _list_attrs(case)
+    )
     result = rule(*wide, **{k: attrs[k] for k in case.op.schema.attrs})
     return [np.asarray(r) for r in (result if isinstance(result, tuple | list) else (result,))]
 
 
 def _fake_specs(flat: list[Any]) -> list[Any]:
     context = open_context("cpu")
-    return [None if a is None else contiguous_spec(a.shape, dtypes.from_numpy(a.dtype), context) for a in flat]
+    return [
+        None if a is None else contiguous_spec(a.shape, dtypes.from_numpy(a.dtype), context) for a in flat
+    ]
 
 
 def _list_attrs(case: Case) -> dict[str, Any]:
@@ -139,7 +169,9 @@ def _relaid(tensor: Tensor | None, how: str) -> Any:
         stored = Tensor(context.upload(np.ascontiguousarray(array.T), tensor.dtype))
         return stored.permute(*range(array.ndim)[::-1])
     if how == "reversed":
-        return Tensor(context.upload(np.ascontiguousarray(np.flip(array)), tensor.dtype)).flip(*range(array.ndim))
+        return Tensor(context.upload(np.ascontiguousarray(np.flip(array)), tensor.dtype)).flip(
+            *range(array.ndim)
+        )
     if how == "sliced":
         wide = np.zeros(tuple(2 * n + 1 for n in array.shape), array.dtype)
         wide[tuple(slice(1, None, 2) for _ in array.shape)] = array
@@ -154,7 +186,9 @@ def layout(op: Op[Any, Any], device: str, level: int) -> Iterator[tuple[str, str
         plain = running.arrays_of(running.run(case, device))
         for how in ("transposed", "sliced", "reversed", "offset"):
             inputs = tuple(
-                [_relaid(running.placed(a, device), how) for a in x] if isinstance(x, list) else _relaid(running.placed(x, device), how)
+                [_relaid(running.placed(a, device), how) for a in x]
+                if isinstance(x, list)
+                else _relaid(running.placed(x, device), how)
                 for x in case.inputs
             )
             other = running.arrays_of(running.run(case, device, inputs=inputs))
@@ -198,7 +232,9 @@ def _guarded(device: str, made: list[tuple[View, Spec]]) -> Iterator[None]:
             outer.array[...] = filler
         else:
             context.runtime.copy_in(outer.buffer.handle, 0, memoryview(filler.view(np.uint8)))
-        inner = context.view(outer.buffer, make_spec(make_layout(spec.shape, spec.strides), spec.dtype, context), GUARD)
+        inner = context.view(
+            outer.buffer, make_spec(make_layout(spec.shape, spec.strides), spec.dtype, context), GUARD
+        )
         made.append((outer, spec))
         return inner
 
@@ -263,7 +299,11 @@ def grad(op: Op[Any, Any], device: str, level: int) -> Iterator[tuple[str, str]]
     """The CPU's float64 gradient passes finite differences, and the device's agrees with it."""
     for case in _cases(op):
         places = running.differentiable(case)
-        if not places or any(a is not None and a.dtype.kind == "c" for x in case.inputs for a in (x if isinstance(x, list) else [x])):
+        if not places or any(
+            a is not None and a.dtype.kind == "c"
+            for x in case.inputs
+            for a in (x if isinstance(x, list) else [x])
+        ):
             continue
         if case.grad == "exact":
             wrong = _differences(case, places)
@@ -295,7 +335,14 @@ def _differences(case: Case, places: list[int]) -> str:
             full[i] = t
         stream = iter(full)
         args = [next(stream) if n is None else [next(stream) for _ in range(n)] for n in lists]
-        outs = running.outputs(case.op(*args, **{k: running.widened(v) if isinstance(v, dtypes.DType) else v for k, v in case.attrs.items()}))
+        outs = running.outputs(
+            case.op(
+                *args,
+                **{
+                    k: running.widened(v) if isinstance(v, dtypes.DType) else v for k, v in case.attrs.items()
+                },
+            )
+        )
         return tuple(o for o in outs if o.dtype.is_floating)
 
     try:
@@ -326,9 +373,9 @@ def _through_body(case: Case, device: str) -> tuple[Tensor, ...]:
     tensors = [running.placed(x, device) for x in case.inputs]
     bound, values = op.bind(tuple(tensors), dict(case.attrs))
     if op.schema.lists:
-        from grilly_core.tensor import _flatten
+        from grilly_core.apply import flattened
 
-        bound, values = _flatten(op, bound, values)
+        bound, values = flattened(op, bound, values)
     views = [None if t is None else t._value for t in bound]
     specs = [None if v is None else v.spec for v in views]
     attrs = op.attributes(values, specs)
@@ -401,8 +448,19 @@ def findings(op: Op[Any, Any], mode: Mode, device: str, level: int) -> list[Find
     try:
         with config.fallback(policy), warnings.catch_warnings():  # type: ignore[arg-type]
             warnings.simplefilter("error")
-            return [Finding(op.name, mode.name, case, message) for case, message in mode.check(op, device, level)]
-    except (GrillyError, ArithmeticError, ValueError, TypeError, IndexError, RuntimeError, Warning, AssertionError, AttributeError, KeyError) as error:
+            return [
+                Finding(op.name, mode.name, case, message) for case, message in mode.check(op, device, level)
+            ]
+    except (
+        GrillyError,
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        IndexError,
+        RuntimeError,
+        Warning,
+        AssertionError,
+        AttributeError,
+        KeyError,
+    ) as error:
         return [Finding(op.name, mode.name, "", f"raised {type(error).__name__}: {error}")]
-
-

@@ -14,7 +14,7 @@ from grilly_core.autograd import grad
 from grilly_core.config import enable_grad
 from grilly_core.device import open_context
 from grilly_core.tensor import Tensor
-from grilly_testkit.samples import Case, ErrorCase
+from grilly_core.samples import Case, ErrorCase
 
 __all__ = ["arrays_of", "close", "differentiable", "gradients", "outputs", "placed", "run", "widened"]
 
@@ -40,7 +40,9 @@ def _wide_attrs(attrs: dict[str, Any], wide: bool) -> dict[str, Any]:
     return {k: widened(v) if wide and isinstance(v, dtypes.DType) else v for k, v in attrs.items()}
 
 
-def run(case: Case | ErrorCase, device: str, *, wide: bool = False, inputs: tuple[Any, ...] | None = None) -> tuple[Tensor, ...]:
+def run(
+    case: Case | ErrorCase, device: str, *, wide: bool = False, inputs: tuple[Any, ...] | None = None
+) -> tuple[Tensor, ...]:
     """Run a case and return its outputs as tensors."""
     tensors = inputs if inputs is not None else tuple(placed(x, device, wide) for x in case.inputs)
     with _default(device):
@@ -70,7 +72,9 @@ def differentiable(case: Case) -> list[int]:
     if case.grad == "none" or case.op.nondiff:
         return []
     names = case.op.schema.tensors
-    flat = [(n, a) for n, x in zip(names, case.inputs, strict=True) for a in (x if isinstance(x, list) else [x])]
+    flat = [
+        (n, a) for n, x in zip(names, case.inputs, strict=True) for a in (x if isinstance(x, list) else [x])
+    ]
     skip = case.op.nondiff_inputs
     return [i for i, (n, a) in enumerate(flat) if a is not None and a.dtype.kind in "fc" and n not in skip]
 

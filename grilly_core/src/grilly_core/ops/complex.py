@@ -11,6 +11,7 @@ from grilly_core.errors import ShapeError
 from grilly_core.layout import Layout
 from grilly_core.ops.structure import stack
 from grilly_core.opspec import op, view_op
+from grilly_core.tensor import Tensor
 
 __all__ = ["complex_of", "view_as_complex", "view_as_real"]
 
@@ -54,7 +55,7 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
 
 
 @op("view_as_complex")
-def view_as_complex(x: Any) -> Any:
+def view_as_complex(x: Any) -> Tensor:
     """Pairs in the last axis, of size 2, shown as complex numbers."""
     from grilly_core.ops.primitives import strided_copy
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from grilly_core import dtypes
+from grilly_core.apply import apply, array_dtype, as_tensor, python_scalar
 from grilly_core.config import current
 from grilly_core.device import Context, Device, default_context, open_context
 from grilly_core.dtypes import DType, as_dtype
@@ -17,7 +18,7 @@ from grilly_core.ops import primitives as p
 from grilly_core.ops.structure import tri_mask
 from grilly_core.ops.views import broadcast_to, reshape
 from grilly_core.opspec import op
-from grilly_core.tensor import Tensor, _python_scalar, apply, array_dtype, as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid", "ones",
@@ -32,7 +33,7 @@ def _context(device: DeviceLike) -> Context:
     if device is not None:
         return open_context(device)
     sink = current().sink
-    return sink.context if getattr(sink, "symbolic", False) else default_context()  # type: ignore[no-any-return]
+    return sink.context if getattr(sink, "symbolic", False) else default_context()
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -76,7 +77,7 @@ def full(
     >>> grilly.full((2,), 7).tolist()
     [7, 7]
     """
-    scalar = _python_scalar(fill_value)
+    scalar = python_scalar(fill_value)
     if scalar is None:
         return broadcast_to(asarray(fill_value, dtype=dtype, device=device), shape=_shape(shape)).clone()
     chosen = as_dtype(dtype) if dtype is not None else dtypes.promote_scalar(dtypes.bool_, type(scalar))
@@ -104,13 +105,13 @@ def _sizes(shape: tuple[Any, ...]) -> Any:
 
 
 @op("zeros_like", nondiff=True)
-def _zeros_like(x: Any) -> Any:
+def _zeros_like(x: Any) -> Tensor:
     """Zeros with the shape, dtype and device of a tensor."""
     return p.full(value=0, shape=x.shape, dtype=x.dtype)
 
 
 @op("ones_like", nondiff=True)
-def _ones_like(x: Any) -> Any:
+def _ones_like(x: Any) -> Tensor:
     """Ones with the shape, dtype and device of a tensor."""
     return p.full(value=1, shape=x.shape, dtype=x.dtype)
 
@@ -129,7 +130,7 @@ def full_like(
     """Return a tensor like `x` filled with one value."""
     x = as_tensor(x)
     return _filled(
-        x.shape, _python_scalar(fill_value), as_dtype(dtype or x.dtype), device or x.device, requires_grad
+        x.shape, python_scalar(fill_value), as_dtype(dtype or x.dtype), device or x.device, requires_grad
     )
 
 
@@ -233,7 +234,7 @@ def _holds_tensors(obj: Sequence[Any]) -> bool:
 
 
 def _default_dtype(obj: Any, array: Any) -> DType:
-    scalar = _python_scalar(obj)
+    scalar = python_scalar(obj)
     if scalar is not None:
         return (
             dtypes.promote_scalar(dtypes.bool_, type(scalar))
@@ -358,7 +359,7 @@ def eye(
     context = _context(device)
     upper = apply(tri_mask, [], (n_rows, n_cols, k), context)
     lower = apply(tri_mask, [], (n_rows, n_cols, k - 1), context)
-    return p.cast(upper ^ lower, dtype=as_dtype(dtype or dtypes.default_float))  # type: ignore[no-any-return]
+    return p.cast(upper ^ lower, dtype=as_dtype(dtype or dtypes.default_float))
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
@@ -379,13 +380,13 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
 
 
 @op("tril")
-def _tril(x: Any, *, k: int = 0) -> Any:
+def _tril(x: Any, *, k: int = 0) -> Tensor:
     """The lower triangle of matrices: zero above the k-th diagonal."""
     return p.where(tri_mask(rows=x.shape[-2], cols=x.shape[-1], k=k), x, 0)
 
 
 @op("triu")
-def _triu(x: Any, *, k: int = 0) -> Any:
+def _triu(x: Any, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices: zero below the k-th diagonal."""
     return p.where(tri_mask(rows=x.shape[-2], cols=x.shape[-1], k=k - 1), 0, x)
 

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grilly_core import dtypes
+from grilly_core.apply import as_tensor
 from grilly_core.errors import ShapeError
 from grilly_core.layout import broadcast_shapes, contiguous_strides, normalize_axis
 from grilly_core.ops import primitives as p
 from grilly_core.ops.views import broadcast_to, expand_dims, permute_dims, reshape, subview
 from grilly_core.opspec import op
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "UniqueAll", "UniqueCounts", "UniqueInverse", "argsort", "index_add", "masked_fill", "nonzero", "put_along_axis", "scatter_along_axis",
@@ -28,7 +29,7 @@ def wrapped(index: Any, size: int) -> Any:
 
 
 @op("take")
-def _take(x: Any, indices: Any, *, axis: int = 0) -> Any:
+def _take(x: Any, indices: Any, *, axis: int = 0) -> Tensor:
     """Elements of `x` at `indices` (of any shape) along `axis`; negative ones count from the end."""
     flat = (
         reshape(wrapped(indices, x.shape[axis]), shape=(-1,))
@@ -110,7 +111,7 @@ def _check_along(name: str, x: Any, indices: Any, axis: int) -> None:
 
 
 @op("take_along_axis")
-def _take_along(x: Any, indices: Any, *, axis: int = -1) -> Any:
+def _take_along(x: Any, indices: Any, *, axis: int = -1) -> Tensor:
     """Elements picked along `axis`, one index for each element of the result (PyTorch's `gather`)."""
     _check_along("take_along_axis", x, indices, axis)
     picked = p.gather(reshape(x, shape=(-1,)), _linear(x, indices, axis), axis=0)
@@ -145,7 +146,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
 
 
 @op("scatter_along_axis")
-def scatter_along_axis(x: Any, indices: Any, updates: Any, *, axis: int, mode: str = "set") -> Any:
+def scatter_along_axis(x: Any, indices: Any, updates: Any, *, axis: int, mode: str = "set") -> Tensor:
     """`x` with `updates` combined along `axis`, one index for each update (PyTorch's `scatter`)."""
     _check_along("scatter_along_axis", x, indices, axis)
     if updates.shape != indices.shape:
@@ -163,7 +164,7 @@ def _(s: Any) -> None:
 
 
 @op("put_along_axis", internal=True)
-def put_along_axis(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+def put_along_axis(x: Any, indices: Any, updates: Any, *, axis: int) -> Tensor:
     """`x` with `updates` written along `axis`, one index for each update."""
     return scatter_along_axis(x, indices, updates, axis=axis, mode="set")
 
@@ -174,7 +175,7 @@ def _(s: Any) -> None:
 
 
 @op("index_add")
-def index_add(x: Any, index: Any, updates: Any, *, axis: int = 0) -> Any:
+def index_add(x: Any, index: Any, updates: Any, *, axis: int = 0) -> Tensor:
     """`x` with slices of `updates` added at the positions `index` along `axis`; duplicates add up."""
     return p.scatter(x, wrapped(index, x.shape[axis]), updates, axis=axis, mode="add")
 
@@ -185,7 +186,7 @@ def _(s: Any) -> None:
 
 
 @op("masked_fill")
-def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     """`x` with `value` wherever `mask` holds."""
     return p.cast(p.where(mask, value, x), dtype=x.dtype)
 
@@ -207,16 +208,16 @@ class Sorted(NamedTuple):
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the values in order along `axis`; always stable, NaN is the greatest."""
-    return p.sort(as_tensor(x), axis=axis, descending=descending)[0]  # type: ignore[no-any-return]
+    return p.sort(as_tensor(x), axis=axis, descending=descending)[0]
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the indices that sort along `axis`; always stable, NaN is the greatest."""
-    return p.sort(as_tensor(x), axis=axis, descending=descending)[1]  # type: ignore[no-any-return]
+    return p.sort(as_tensor(x), axis=axis, descending=descending)[1]
 
 
 @op("topk", nondiff_outputs={1})
-def topk(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> Any:
+def topk(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
     """The `k` largest (or smallest) values along `axis` in order, and their indices; NaN is the greatest."""
     if not 0 <= k <= x.shape[axis]:
         raise ShapeError(
@@ -237,7 +238,7 @@ def _(s: Any) -> None:
 
 
 @op("searchsorted", nondiff=True)
-def searchsorted(x1: Any, x2: Any, *, side: str = "left") -> Any:
+def searchsorted(x1: Any, x2: Any, *, side: str = "left") -> Tensor:
     """Where to insert `x2` into the sorted 1-D `x1` so that it stays sorted."""
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right'; received {side!r}.")
@@ -292,7 +293,7 @@ def flat_nonzero(x: Tensor) -> Tensor:
     found = p.scatter(
         _zeros_i32(count + 1, x), target, p.iota(size=size, dtype=dtypes.int32), axis=0, mode="max"
     )
-    return subview(found, starts=(0,), sizes=(count,), steps=(1,))  # type: ignore[no-any-return]
+    return subview(found, starts=(0,), sizes=(count,), steps=(1,))
 
 
 def _zeros_i32(size: int, like: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from grilly_core.apply import as_tensor
 from grilly_core.errors import ShapeError
 from grilly_core.layout import broadcast_shapes, normalize_axis
 from grilly_core.ops import primitives as p
@@ -16,7 +17,7 @@ from grilly_core.ops.reduce import norm
 from grilly_core.ops.structure import diagonal, swapped
 from grilly_core.ops.views import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from grilly_core.opspec import op
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "cross",
@@ -32,7 +33,7 @@ __all__ = [
 
 
 @op("matmul_any")
-def matmul_any(x: Any, y: Any) -> Any:
+def matmul_any(x: Any, y: Any) -> Tensor:
     """Matrix product by the Array API's rules: vectors gain an axis, leading axes broadcast."""
     if x.ndim == 0 or y.ndim == 0:
         raise ShapeError(
@@ -112,7 +113,8 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 def outer(x1: Any, x2: Any, /) -> Tensor:
     """Return the products of all pairs of elements of two vectors."""
     x1, x2 = as_tensor(x1), as_tensor(x2)
-    return expand_dims(x1, axis=x1.ndim) * x2
+    result: Tensor = expand_dims(x1, axis=x1.ndim) * x2
+    return result
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from grilly_core.apply import as_tensor
 from grilly_core.layout import broadcast_shapes, normalize_axes, normalize_axis
 from grilly_core.ops import structure, views
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "concatenate", "expand_dims", "flip", "matrix_transpose",
@@ -101,7 +102,8 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | N
         shift = tuple(shift) if isinstance(shift, Sequence) else (shift,) * len(axis)
         for k, a in zip(shift, axis, strict=True):
             x = structure.roll(x, shift=k, axis=a)
-        return x
+        result: Tensor = x
+        return result
     return structure.roll(x, shift=shift, axis=axis)
 
 
@@ -138,7 +140,7 @@ def split(x: Any, sections: int | Sequence[int], /, *, axis: int = 0) -> tuple[T
                 f"split: axis {axis} of size {x.shape[axis]} does not divide into {sections} equal parts."
             )
         sections = [x.shape[axis] // sections] * sections
-    return structure.split(x, sizes=tuple(sections), axis=axis)  # type: ignore[no-any-return]
+    return structure.split(x, sizes=tuple(sections), axis=axis)
 
 
 def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math as _m
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ from grilly_core.ops.primitives import (
     tanh,
     where,
 )  # fmt: skip
-from grilly_core.opspec import op
+from grilly_core.opspec import Op, op
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "abs",
@@ -139,7 +141,7 @@ bitwise_left_shift, bitwise_right_shift = shift_left, shift_right
 
 def _composite(
     name: str, reference: Any, *, low: float = -3.0, high: float = 3.0, two: bool = False, **options: Any
-) -> Any:
+) -> Callable[[Callable[..., Any]], Op[..., Tensor]]:
     """Declare an elementwise composite with its NumPy oracle and ordinary samples."""
 
     def declare(body: Any) -> Any:
@@ -175,25 +177,25 @@ def _float(x: Any) -> Any:
 
 
 @_composite("le", np.less_equal, two=True, nondiff=True)
-def le(x: Any, y: Any) -> Any:
+def le(x: Any, y: Any) -> Tensor:
     """Elementwise ``x <= y``."""
     return bitwise_or(lt(x, y), eq(x, y))
 
 
 @_composite("gt", np.greater, two=True, nondiff=True)
-def gt(x: Any, y: Any) -> Any:
+def gt(x: Any, y: Any) -> Tensor:
     """Elementwise ``x > y``."""
     return lt(y, x)
 
 
 @_composite("ge", np.greater_equal, two=True, nondiff=True)
-def ge(x: Any, y: Any) -> Any:
+def ge(x: Any, y: Any) -> Tensor:
     """Elementwise ``x >= y``."""
     return le(y, x)
 
 
 @_composite("ne", np.not_equal, two=True, nondiff=True)
-def ne(x: Any, y: Any) -> Any:
+def ne(x: Any, y: Any) -> Tensor:
     """Elementwise ``x != y``; NaN differs from everything."""
     return bitwise_xor(eq(x, y), True)
 
@@ -206,31 +208,31 @@ def _truth(x: Any) -> Any:
 
 
 @_composite("logical_not", np.logical_not, nondiff=True)
-def logical_not(x: Any) -> Any:
+def logical_not(x: Any) -> Tensor:
     """Elementwise NOT of truth values."""
     return bitwise_xor(_truth(x), True)
 
 
 @_composite("logical_and", np.logical_and, two=True, nondiff=True)
-def logical_and(x: Any, y: Any) -> Any:
+def logical_and(x: Any, y: Any) -> Tensor:
     """Elementwise AND of truth values."""
     return bitwise_and(_truth(x), _truth(y))
 
 
 @_composite("logical_or", np.logical_or, two=True, nondiff=True)
-def logical_or(x: Any, y: Any) -> Any:
+def logical_or(x: Any, y: Any) -> Tensor:
     """Elementwise OR of truth values."""
     return bitwise_or(_truth(x), _truth(y))
 
 
 @_composite("logical_xor", np.logical_xor, two=True, nondiff=True)
-def logical_xor(x: Any, y: Any) -> Any:
+def logical_xor(x: Any, y: Any) -> Tensor:
     """Elementwise exclusive OR of truth values."""
     return bitwise_xor(_truth(x), _truth(y))
 
 
 @op("bitwise_not", elementwise=True, nondiff=True)
-def bitwise_not(x: Any) -> Any:
+def bitwise_not(x: Any) -> Tensor:
     """Elementwise inversion of bits (logical for bools)."""
     if x.dtype.kind == "b":
         return bitwise_xor(x, True)
@@ -255,19 +257,19 @@ bitwise_invert = bitwise_not
 
 
 @_composite("isinf", np.isinf, nondiff=True)
-def isinf(x: Any) -> Any:
+def isinf(x: Any) -> Tensor:
     """Elementwise test for plus or minus infinity."""
     return eq(abs(x), _m.inf) if x.dtype.is_floating else ne(x, x)
 
 
 @_composite("isfinite", np.isfinite, nondiff=True)
-def isfinite(x: Any) -> Any:
+def isfinite(x: Any) -> Tensor:
     """Elementwise test for a number that is neither infinite nor NaN."""
     return lt(abs(x), _m.inf) if x.dtype.is_floating else eq(x, x)
 
 
 @_composite("signbit", np.signbit, nondiff=True)
-def signbit(x: Any) -> Any:
+def signbit(x: Any) -> Tensor:
     """Elementwise test for a negative sign, also of -0.0."""
     return bitwise_or(lt(x, 0), bitwise_and(eq(x, 0), lt(div(1.0, x), 0)))
 
@@ -281,22 +283,23 @@ def _flat_vjp(made: Any) -> None:
 
 
 @_composite("ceil", np.ceil)
-def ceil(x: Any) -> Any:
+def ceil(x: Any) -> Tensor:
     """Elementwise smallest integer not below x."""
     return neg(floor(neg(x))) if x.dtype.is_floating else x
 
 
 @_composite("trunc", np.trunc)
-def trunc(x: Any) -> Any:
+def trunc(x: Any) -> Tensor:
     """Elementwise integer part, rounding towards zero."""
     return where(lt(x, 0), ceil(x), floor(x)) if x.dtype.is_floating else x
 
 
 @_composite("round", np.round)
-def round(x: Any) -> Any:
+def round(x: Any) -> Tensor:
     """Elementwise nearest integer; halves go to the even one."""
     if not x.dtype.is_floating:
-        return x
+        result: Tensor = x
+        return result
     low = floor(x)
     part = sub(x, low)
     odd = sub(low, mul(floor(mul(low, 0.5)), 2))
@@ -310,14 +313,14 @@ for _rounding in (ceil, trunc, round):
 
 
 @_composite("copysign", np.copysign, two=True)
-def copysign(x: Any, y: Any) -> Any:
+def copysign(x: Any, y: Any) -> Tensor:
     """Elementwise magnitude of x with the sign of y."""
     size = abs(x)
     return where(signbit(y), neg(size), size)
 
 
 @_composite("remainder", np.remainder, two=True, low=0.5)
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: Any, y: Any) -> Tensor:
     """Elementwise ``x - y * floor(x / y)``, with the sign of `y` (Python's ``%``)."""
     if x.dtype.is_integer and y.dtype.is_integer:
         return sub(x, mul(floordiv(x, y), y))
@@ -326,13 +329,14 @@ def remainder(x: Any, y: Any) -> Any:
 
 
 @op("clip", elementwise=True)
-def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """Elementwise limits: at least `min`, at most `max`; the gradient passes inside and at the limits."""
     if min is not None:
         x = where(lt(x, min), min, x)
     if max is not None:
         x = where(lt(max, x), max, x)
-    return x
+    result: Tensor = x
+    return result
 
 
 @clip.reference
@@ -348,7 +352,7 @@ def _(s: Any) -> None:
 
 
 @_composite("square", np.square)
-def square(x: Any) -> Any:
+def square(x: Any) -> Tensor:
     """Elementwise ``x * x``."""
     return mul(x, x)
 
@@ -359,35 +363,39 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
 
 
 @_composite("reciprocal", np.reciprocal, low=0.2)
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: Any) -> Tensor:
     """Elementwise ``1 / x``."""
     return div(1, x)
 
 
 @_composite("rsqrt", lambda x: 1 / np.sqrt(x), low=0.2)
-def rsqrt(x: Any) -> Any:
+def rsqrt(x: Any) -> Tensor:
     """Elementwise ``1 / sqrt(x)``."""
     return div(1.0, sqrt(x))
 
 
 @op("conj")
-def conj(x: Any) -> Any:
+def conj(x: Any) -> Tensor:
     """Elementwise complex conjugate; a real tensor stays as it is."""
     if not x.dtype.is_complex:
-        return x
-    return _complex(real(x), neg(imag(x)))
+        result: Tensor = x
+        return result
+    result: Tensor = _complex(real(x), neg(imag(x)))
+    return result
 
 
 @op("real")
-def real(x: Any) -> Any:
+def real(x: Any) -> Tensor:
     """Elementwise real part."""
-    return _complex_part(x, 0) if x.dtype.is_complex else x
+    part: Tensor = _complex_part(x, 0) if x.dtype.is_complex else x
+    return part
 
 
 @op("imag")
-def imag(x: Any) -> Any:
+def imag(x: Any) -> Tensor:
     """Elementwise imaginary part."""
-    return _complex_part(x, 1) if x.dtype.is_complex else mul(x, 0)
+    part: Tensor = _complex_part(x, 1) if x.dtype.is_complex else mul(x, 0)
+    return part
 
 
 def _complex_part(x: Any, index: int) -> Any:
@@ -418,25 +426,25 @@ for _part, _of in ((conj, np.conj), (real, np.real), (imag, np.imag)):
 
 
 @_composite("exp2", np.exp2)
-def exp2(x: Any) -> Any:
+def exp2(x: Any) -> Tensor:
     """Elementwise ``2 ** x``."""
     return exp(mul(_float(x), _m.log(2.0)))
 
 
 @_composite("log2", np.log2, low=0.1)
-def log2(x: Any) -> Any:
+def log2(x: Any) -> Tensor:
     """Elementwise logarithm to base 2."""
     return mul(log(x), 1 / _m.log(2.0))
 
 
 @_composite("log10", np.log10, low=0.1)
-def log10(x: Any) -> Any:
+def log10(x: Any) -> Tensor:
     """Elementwise logarithm to base 10."""
     return mul(log(x), 1 / _m.log(10.0))
 
 
 @_composite("logaddexp", np.logaddexp, two=True)
-def logaddexp(x: Any, y: Any) -> Any:
+def logaddexp(x: Any, y: Any) -> Tensor:
     """Elementwise ``log(exp(x) + exp(y))`` without overflow."""
     top = maximum(x, y)
     gap = neg(abs(sub(x, y)))
@@ -450,7 +458,7 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
 
 
 @_composite("hypot", np.hypot, two=True, low=0.3)
-def hypot(x: Any, y: Any) -> Any:
+def hypot(x: Any, y: Any) -> Tensor:
     """Elementwise ``sqrt(x**2 + y**2)`` without overflow."""
     a, b = abs(x), abs(y)
     top = maximum(a, b)
@@ -462,33 +470,33 @@ def hypot(x: Any, y: Any) -> Any:
 
 
 @_composite("tan", np.tan, low=-1.2, high=1.2)
-def tan(x: Any) -> Any:
+def tan(x: Any) -> Tensor:
     """Elementwise tangent of radians."""
     return div(sin(x), cos(x))
 
 
 @_composite("asin", np.arcsin, low=-0.9, high=0.9)
-def asin(x: Any) -> Any:
+def asin(x: Any) -> Tensor:
     """Elementwise angle whose sine is x."""
     x = _float(x)
     return atan2(x, sqrt(mul(sub(1, x), add(x, 1))))
 
 
 @_composite("acos", np.arccos, low=-0.9, high=0.9)
-def acos(x: Any) -> Any:
+def acos(x: Any) -> Tensor:
     """Elementwise angle whose cosine is x."""
     x = _float(x)
     return atan2(sqrt(mul(sub(1, x), add(x, 1))), x)
 
 
 @_composite("atan", np.arctan)
-def atan(x: Any) -> Any:
+def atan(x: Any) -> Tensor:
     """Elementwise angle whose tangent is x."""
     return atan2(x, 1.0)
 
 
 @_composite("sinh", np.sinh)
-def sinh(x: Any) -> Any:
+def sinh(x: Any) -> Tensor:
     """Elementwise hyperbolic sine."""
     x = _float(x)
     half = exp(sub(abs(x), _m.log(2.0)))  # exp(x)/2, which overflows where sinh does
@@ -498,14 +506,14 @@ def sinh(x: Any) -> Any:
 
 
 @_composite("cosh", np.cosh)
-def cosh(x: Any) -> Any:
+def cosh(x: Any) -> Tensor:
     """Elementwise hyperbolic cosine."""
     half = exp(sub(abs(_float(x)), _m.log(2.0)))
     return add(half, div(0.25, half))
 
 
 @_composite("asinh", np.arcsinh)
-def asinh(x: Any) -> Any:
+def asinh(x: Any) -> Tensor:
     """Elementwise inverse of `sinh`."""
     a = abs(_float(x))
     big = lt(1e9, a)
@@ -515,7 +523,7 @@ def asinh(x: Any) -> Any:
 
 
 @_composite("acosh", np.arccosh, low=1.2, high=4.0)
-def acosh(x: Any) -> Any:
+def acosh(x: Any) -> Tensor:
     """Elementwise inverse of `cosh`, not negative."""
     x = _float(x)
     big = lt(1e9, x)
@@ -525,14 +533,14 @@ def acosh(x: Any) -> Any:
 
 
 @_composite("atanh", np.arctanh, low=-0.9, high=0.9)
-def atanh(x: Any) -> Any:
+def atanh(x: Any) -> Tensor:
     """Elementwise inverse of `tanh`."""
     x = _float(x)
     return mul(sub(log1p(x), log1p(neg(x))), 0.5)
 
 
 @_composite("erfc", lambda x: 1 - np.vectorize(_m.erf, otypes=[float])(x))
-def erfc(x: Any) -> Any:
+def erfc(x: Any) -> Tensor:
     """Elementwise ``1 - erf(x)``."""
     return sub(1, erf(x))
 

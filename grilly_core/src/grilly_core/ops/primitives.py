@@ -13,10 +13,12 @@ import numpy as np
 
 from grilly_core import dtypes
 from grilly_core.buffer import Spec
-from grilly_core.dtypes import DType
+from grilly_core.dtypes import DType, promote
 from grilly_core.errors import DTypeError, ShapeError
+from grilly_core.layout import broadcast_shapes
 from grilly_core.ops import rules
-from grilly_core.opspec import Handle, Inferred, primitive
+from grilly_core.opspec import Handle, Inferred, Op, primitive
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "abs", "add", "argmax", "atan2", "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor", "cast", "cos", "cumsum",
@@ -178,7 +180,7 @@ def _unary(
     low: float = -3.0,
     high: float = 3.0,
     **options: Any,
-) -> Any:
+) -> Op[..., Tensor]:
     """Declare one elementwise op of one tensor."""
 
     def infer(x: Spec) -> Inferred:
@@ -243,7 +245,7 @@ def _c(x: Any) -> Any:
     return _conj(x) if x.dtype.is_complex else x
 
 
-neg = _unary("neg", _exact, np.negative, lambda g, x, y: neg(g), "Elementwise ``-x``.")
+neg: Op[..., Tensor] = _unary("neg", _exact, np.negative, lambda g, x, y: neg(g), "Elementwise ``-x``.")
 abs = _unary("abs", _absolute, np.abs, _abs_vjp, "Elementwise absolute value (modulus for complex).")
 sign = _unary(
     "sign", _real, np.sign, lambda g, x, y: _zeros_like(x), "Elementwise -1, 0 or 1; NaN stays NaN."
@@ -274,7 +276,7 @@ sqrt = _unary(
     "sqrt", rules.unary_float, np.sqrt, lambda g, x, y: g / _c(y * 2), "Elementwise square root.", 0.1
 )
 sin = _unary("sin", rules.unary_float, np.sin, lambda g, x, y: g * _c(cos(x)), "Elementwise sine of radians.")
-cos = _unary(
+cos: Op[..., Tensor] = _unary(
     "cos", rules.unary_float, np.cos, lambda g, x, y: neg(g * _c(sin(x))), "Elementwise cosine of radians."
 )
 tanh = _unary(
@@ -306,7 +308,7 @@ def _binary(
     ints: bool = True,
     low: float = -3.0,
     **options: Any,
-) -> Any:
+) -> Op[..., Tensor]:
     """Declare one elementwise op of two tensors; broadcasting and promotion are core's."""
 
     def infer(x: Spec, y: Spec) -> Inferred:
@@ -453,7 +455,7 @@ atan2 = _binary(
 )
 
 
-def _bits(name: str, reference: Any, doc: str, bools: bool = True) -> Any:
+def _bits(name: str, reference: Any, doc: str, bools: bool = True) -> Op[..., Tensor]:
     """Declare one op on the bits of integers (or on bools)."""
 
     def infer(x: Spec, y: Spec) -> Inferred:
@@ -487,7 +489,7 @@ shift_right = _bits(
 # -- compare and choose --------------------------------------------------------------------------------------
 
 
-def _compare(name: str, reference: Any, kinds: str, doc: str) -> Any:
+def _compare(name: str, reference: Any, kinds: str, doc: str) -> Op[..., Tensor]:
     def infer(x: Spec, y: Spec) -> Inferred:
         return rules.compare(name, x, y, kinds)
 
@@ -509,7 +511,7 @@ def _compare(name: str, reference: Any, kinds: str, doc: str) -> Any:
 
 
 eq = _compare("eq", np.equal, "buifc", "Elementwise ``x == y``; NaN equals nothing.")
-lt = _compare("lt", np.less, "buif", "Elementwise ``x < y``.")
+lt: Op[..., Tensor] = _compare("lt", np.less, "buif", "Elementwise ``x < y``.")
 
 
 @primitive("where", elementwise=True)
@@ -517,7 +519,7 @@ def where(condition: Spec, x: Spec, y: Spec) -> Inferred:
     """Elementwise `x` where `condition` holds, else `y`."""
     rules.require("where", condition, "b", "condition")
     inner = rules.binary("where", x, y)
-    shape = rules.broadcast_shapes(condition.shape, x.shape, y.shape)
+    shape = broadcast_shapes(condition.shape, x.shape, y.shape)
     dtype = inner.outs[0][1]
     return Inferred(((shape, dtype),), (dtypes.bool_, dtype, dtype), shape)
 
@@ -681,7 +683,7 @@ def matmul(x: Spec, y: Spec) -> Inferred:
         raise ShapeError(
             f"matmul: expected (..., M, K) and (..., K, N) with equal leading axes; received {x.shape} and {y.shape}."
         )
-    dtype = rules.promote(x.dtype, y.dtype)
+    dtype = promote(x.dtype, y.dtype)
     if dtype.kind == "b":
         raise DTypeError("matmul: bool matrices have no product; cast them with .to(...).")
     return Inferred((((*x.shape[:-1], y.shape[-1]), dtype),), (dtype, dtype))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from grilly_core import dtypes
+from grilly_core.apply import as_tensor
 from grilly_core.config import no_grad
 from grilly_core.dtypes import DType, as_dtype
 from grilly_core.errors import DTypeError, ShapeError
@@ -17,7 +18,7 @@ from grilly_core.ops.structure import concat
 from grilly_core.ops.views import reshape, subview
 from grilly_core.opspec import op
 from grilly_core.random import Generator, default_generator
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "bernoulli", "multinomial", "normal", "permutation", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "uniform",
@@ -33,7 +34,7 @@ def _uniform(
     high: float = 1.0,
     dtype: DType = dtypes.float32,
     relative: int = 0,
-) -> Any:
+) -> Tensor:
     """Uniform numbers in ``[low, high)`` on a grid of 2**-24 (2**-53 in float64)."""
     size = math.prod(shape)
     if dtype is dtypes.float64:
@@ -66,7 +67,7 @@ def _normal(
     std: float = 1.0,
     dtype: DType = dtypes.float32,
     relative: int = 0,
-) -> Any:
+) -> Tensor:
     """Normal numbers by the method of Box and Muller (1958)."""
     size = math.prod(shape)
     half = -(-size // 2)
@@ -91,7 +92,7 @@ def _(s: Any) -> None:
 @op("random.integers", nondiff=True)
 def _integers(
     state: Any, *, shape: tuple[int, ...], low: int, high: int, dtype: DType = dtypes.int32, relative: int = 0
-) -> Any:
+) -> Tensor:
     """Integers in ``[low, high)``: the high word of ``bits * (high - low)``, biased by at most span / 2**32."""
     span = high - low
     bits = p.random_bits(state, size=math.prod(shape), relative=relative)
@@ -236,7 +237,7 @@ def randperm(n: int, *, device: DeviceLike = None, rng: Generator | None = None)
     """Return the integers 0 to n - 1 in random order."""
     context = _context(device)
     state, relative = (rng or default_generator()).take(n, context)
-    return p.sort(p.random_bits(state, size=n, relative=relative), axis=0)[1]  # type: ignore[no-any-return]
+    return p.sort(p.random_bits(state, size=n, relative=relative), axis=0)[1]
 
 
 def bernoulli(probabilities: Any, /, *, rng: Generator | None = None) -> Tensor:
@@ -251,7 +252,7 @@ def bernoulli(probabilities: Any, /, *, rng: Generator | None = None) -> Tensor:
     if x._value.spec.size and not bool(((x >= 0) & (x <= 1)).all()):
         raise ValueError("bernoulli: every probability must lie between 0 and 1.")
     with no_grad():
-        return p.cast(rand(x.shape, device=x.device, rng=rng) < x, dtype=x.dtype)  # type: ignore[no-any-return]
+        return p.cast(rand(x.shape, device=x.device, rng=rng) < x, dtype=x.dtype)
 
 
 def multinomial(
@@ -287,10 +288,10 @@ def multinomial(
             total = p.cumsum(p.cast(x, dtype=dtypes.float32), axis=-1)
             bound = reshape(total, shape=(*x.shape[:-1], 1, x.shape[-1]))
             goal = reshape(draws * total[..., -1:], shape=(*draws.shape, 1))
-            return p.sum(bound <= goal, axis=-1)  # type: ignore[no-any-return]
+            return p.sum(bound <= goal, axis=-1)
         # exponential clocks: the first to ring are a sample without replacement
         clock = p.where(x > 0, p.neg(p.log(1.0 - draws)) / p.where(x > 0, x, 1.0), math.inf)
-        return p.sort(clock, axis=-1)[1][..., :num_samples]  # type: ignore[no-any-return]
+        return p.sort(clock, axis=-1)[1][..., :num_samples]
 
 
 def _check_weights(host: Any, num_samples: int, replacement: bool) -> None:

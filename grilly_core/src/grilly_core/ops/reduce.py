@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from grilly_core import dtypes
+from grilly_core.apply import as_tensor
 from grilly_core.dtypes import as_dtype
 from grilly_core.errors import ShapeError
 from grilly_core.layout import normalize_axes
@@ -17,7 +18,7 @@ from grilly_core.ops.math import exp, log, logical_not, ne, square, where
 from grilly_core.ops.structure import pad
 from grilly_core.ops.views import expand_dims, reshape, squeeze, subview
 from grilly_core.opspec import op
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "logsumexp",
@@ -66,7 +67,7 @@ def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @op("min")
-def _min(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _min(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Smallest element over `axis` (an int, several, or all); NaN if any is NaN."""
     if x.dtype.is_integer:  # -x does not exist for the smallest integer, ~x does
         return ~p.max(~x, axis=axis, keepdims=keepdims)
@@ -95,7 +96,7 @@ amax, amin = max, min
 
 
 @op("prod")
-def _prod(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _prod(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Product over `axis` (an int, several, or all), folded in halves; the product of nothing is 1."""
     axes = normalize_axes(axis, x.ndim)
     if x.dtype.kind == "b" or (x.dtype.is_integer and x.dtype.itemsize < 4):
@@ -146,7 +147,7 @@ def _result_dtype(x: Any) -> Any:
 
 
 @op("mean")
-def _mean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _mean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Mean over `axis` (an int, several, or all); the mean of nothing is NaN."""
     axes = normalize_axes(axis, x.ndim)
     n = _count(x, axes)
@@ -186,7 +187,7 @@ def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @op("var")
-def _var(x: Any, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+def _var(x: Any, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Variance over `axis` in two passes, divided by the count minus `correction`."""
     axes = normalize_axes(axis, x.ndim)
     wide = _wide(x)
@@ -232,7 +233,7 @@ def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
 
 
 @op("any", nondiff=True)
-def _any(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _any(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether any element over `axis` is true."""
     axes = normalize_axes(axis, x.ndim)
     truth = x if x.dtype.kind == "b" else ne(x, 0)
@@ -245,7 +246,7 @@ def _(x: Any, *, axis: Any, keepdims: Any) -> Any:
 
 
 @op("all", nondiff=True)
-def _all(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _all(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether all elements over `axis` are true."""
     return logical_not(_any(logical_not(x), axis=axis, keepdims=keepdims))
 
@@ -293,7 +294,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Ten
 
 
 @op("argmin", nondiff=True)
-def _argmin(x: Any, *, axis: int, keepdims: bool = False) -> Any:
+def _argmin(x: Any, *, axis: int, keepdims: bool = False) -> Tensor:
     """Index of the smallest element along `axis`; the first of several; NaN counts as the smallest."""
     flipped = ~x if x.dtype.is_integer else p.neg(x)
     return p.argmax(flipped, axis=axis, keepdims=keepdims)
@@ -316,7 +317,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Ten
 
 
 @op("logsumexp")
-def logsumexp(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def logsumexp(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` over `axis` without overflow; -inf for nothing but -inf."""
     axes = normalize_axes(axis, x.ndim)
     top = p.max(x, axis=axes, keepdims=True)
@@ -350,7 +351,7 @@ def _(s: Any) -> None:
 
 
 @op("norm")
-def norm(x: Any, *, ord: float = 2.0, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, *, ord: float = 2.0, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Vector p-norm over `axis`; its gradient at 0 is 0. Scaled by the largest element, so squares cannot overflow."""
     axes = normalize_axes(axis, x.ndim)
     size = p.abs(_wide(x))
@@ -425,14 +426,15 @@ def cumulative_sum(
 
 
 @op("cumprod")
-def cumprod(x: Any, *, axis: int) -> Any:
+def cumprod(x: Any, *, axis: int) -> Tensor:
     """Running product along `axis`, in log2 steps."""
     n, reach = x.shape[axis], 1
     while reach < n:
         widths = tuple((reach, -reach) if i == axis else (0, 0) for i in range(x.ndim))
         x = p.mul(x, pad(x, widths=widths, value=1))
         reach *= 2
-    return x
+    result: Tensor = x
+    return result
 
 
 @cumprod.reference
@@ -493,7 +495,8 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
             for s in (1, 0)
         )
         x = ne(later, earlier) if x.dtype.kind == "b" else p.sub(later, earlier)
-    return x
+    result: Tensor = x
+    return result
 
 
 def keep_axis(x: Any, axis: int) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from grilly_core import config, registry
+from grilly_core.apply import plan_of
 from grilly_core.buffer import contiguous_spec, make_spec
 from grilly_core.dtypes import promote
 from grilly_core.errors import ShapeError
@@ -16,7 +17,7 @@ from grilly_core.layout import make_layout, normalize_axis
 from grilly_core.ops.primitives import cast, gather, iota
 from grilly_core.ops.views import broadcast_to, expand_dims, permute_dims, reshape, subview
 from grilly_core.opspec import TensorList, op
-from grilly_core.tensor import Tensor, plan_of
+from grilly_core.tensor import Tensor
 
 __all__ = ["assemble", "concat", "concatenate", "pad", "repeat", "roll", "split", "stack", "tile", "unstack"]
 
@@ -26,7 +27,7 @@ Place = tuple[tuple[int, ...], tuple[int, ...]]
 @op("assemble", internal=True)
 def assemble(
     parts: TensorList, *, shape: tuple[int, ...], places: tuple[Place, ...], fill: Any = None
-) -> Any:
+) -> Tensor:
     """A tensor of `shape` with each part written at its place: (first index, step) along every axis.
 
     Later parts overwrite earlier ones; `fill` is the value elsewhere (None if the parts cover everything).
@@ -79,7 +80,7 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
 
 
 def _zero(like: Any) -> Any:
-    from grilly_core.tensor import scalar_tensor
+    from grilly_core.apply import scalar_tensor
 
     return scalar_tensor(0, like.dtype, like._value.spec.context)
 
@@ -111,7 +112,7 @@ def _joined(name: str, tensors: Sequence[Any]) -> list[Any]:
 
 
 @op("concat")
-def concat(tensors: TensorList, *, axis: int | None = 0) -> Any:
+def concat(tensors: TensorList, *, axis: int | None = 0) -> Tensor:
     """Join tensors along an existing axis; ``axis=None`` flattens them first."""
     parts = _joined("concat", tensors)
     if axis is None:
@@ -150,7 +151,7 @@ concatenate = concat
 
 
 @op("stack", new_axis=True)
-def stack(tensors: TensorList, *, axis: int = 0) -> Any:
+def stack(tensors: TensorList, *, axis: int = 0) -> Tensor:
     """Join tensors of one shape along a new axis."""
     parts = _joined("stack", tensors)
     if any(t.shape != parts[0].shape for t in parts):
@@ -175,7 +176,7 @@ def _(s: Any) -> None:
 
 
 @op("pad")
-def pad(x: Any, *, widths: tuple[tuple[int, int], ...], value: float = 0.0) -> Any:
+def pad(x: Any, *, widths: tuple[tuple[int, int], ...], value: float = 0.0) -> Tensor:
     """Put `value` round a tensor: (before, after) for each axis; negative widths crop."""
     if len(widths) != x.ndim:
         raise ShapeError(f"pad: expected one (before, after) for each of {x.ndim} axes; received {widths}.")
@@ -206,7 +207,7 @@ def _(s: Any) -> None:
 
 
 @op("tile")
-def tile(x: Any, *, repeats: tuple[int, ...]) -> Any:
+def tile(x: Any, *, repeats: tuple[int, ...]) -> Tensor:
     """The tensor repeated as a whole along each axis."""
     ndim = max_of(len(repeats), x.ndim)
     repeats = (1,) * (ndim - len(repeats)) + tuple(repeats)
@@ -233,7 +234,7 @@ def _(s: Any) -> None:
 
 
 @op("repeat")
-def repeat(x: Any, *, repeats: int, axis: int | None = None) -> Any:
+def repeat(x: Any, *, repeats: int, axis: int | None = None) -> Tensor:
     """Each element repeated `repeats` times along `axis` (of the flat tensor if None)."""
     if axis is None:
         x, axis = reshape(x, shape=(-1,)), 0
@@ -255,7 +256,7 @@ def _(s: Any) -> None:
 
 
 @op("roll")
-def roll(x: Any, *, shift: Any, axis: Any = None) -> Any:
+def roll(x: Any, *, shift: Any, axis: Any = None) -> Tensor:
     """Elements shifted along axes, those pushed out coming in at the other end."""
     if axis is None:
         return reshape(roll(reshape(x, shape=(-1,)), shift=shift, axis=0), shape=x.shape)
@@ -265,7 +266,8 @@ def roll(x: Any, *, shift: Any, axis: Any = None) -> Any:
         n = x.shape[a]
         if n and k % n:
             x = concat(_cut(x, a, (n - k % n, n))[::-1], axis=a)
-    return x
+    result: Tensor = x
+    return result
 
 
 @roll.reference
@@ -292,7 +294,7 @@ def _cut(x: Any, axis: int, ends: Sequence[int]) -> list[Any]:
 
 
 @op("split", aliasing=True, many=True)
-def split(x: Any, *, sizes: tuple[int, ...], axis: int = 0) -> Any:
+def split(x: Any, *, sizes: tuple[int, ...], axis: int = 0) -> tuple[Tensor, ...]:
     """Slices of the given sizes along `axis`."""
     if sum_of(sizes) != x.shape[axis]:
         raise ShapeError(
@@ -327,7 +329,7 @@ def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 @op("tri_mask", internal=True, nondiff=True)
-def tri_mask(*, rows: int, cols: int, k: int) -> Any:
+def tri_mask(*, rows: int, cols: int, k: int) -> Tensor:
     """True on and below the k-th diagonal."""
     from grilly_core import dtypes
 
@@ -342,7 +344,7 @@ def _(s: Any) -> None:
 
 
 @op("diagonal")
-def diagonal(x: Any, *, offset: int = 0) -> Any:
+def diagonal(x: Any, *, offset: int = 0) -> Tensor:
     """The diagonal of the last two axes."""
     rows, cols = x.shape[-2:]
     size = rows if rows < cols - offset else cols - offset

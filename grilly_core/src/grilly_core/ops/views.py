@@ -10,6 +10,7 @@ from grilly_core.errors import ShapeError
 from grilly_core.layout import Layout, normalize_axes, normalize_axis
 from grilly_core.ops.primitives import strided_copy, sum
 from grilly_core.opspec import Handle, op, view_op
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "broadcast_to", "expand_dims", "flip", "permute_dims", "reshape", "sliding_window", "squeeze", "subview", "sum_to",
@@ -34,7 +35,7 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
 
 
 @op("reshape", aliasing=True)
-def reshape(x: Any, *, shape: Any) -> Any:
+def reshape(x: Any, *, shape: Any) -> Tensor:
     """The same elements, in C order, in another shape; one size may be -1."""
     target = layouts.resolve_shape(shape if isinstance(shape, tuple) else (shape,), x._value.spec.size)
     if layouts.reshape_strides(x._value.spec.layout, target) is None:
@@ -113,7 +114,7 @@ def _(s: Any) -> None:
 
 
 @op("sum_to", internal=True)
-def sum_to(x: Any, *, shape: tuple[int, ...]) -> Any:
+def sum_to(x: Any, *, shape: tuple[int, ...]) -> Tensor:
     """Undo `broadcast_to`: sum over the repeated axes."""
     extra = x.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(
@@ -297,12 +298,13 @@ def _(s: Any) -> None:
 def fold_windows(
     x: Any, *, shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...],
     strides: tuple[int, ...], dilations: tuple[int, ...],
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Add windows back where `sliding_window` took them from."""
     ndim = len(shape)
-    total = None
+    total: Tensor | None = None
     for flat in range(math.prod(sizes)):
-        place, rest = [], flat
+        place: list[int] = []
+        rest = flat
         for size in reversed(sizes):
             place.insert(0, rest % size)
             rest //= size
@@ -314,6 +316,7 @@ def fold_windows(
             starts[axis], steps[axis] = offset * dilation, stride
         spread = _assemble([part], shape=shape, places=((tuple(starts), tuple(steps)),), fill=0)
         total = spread if total is None else total + spread
+    assert total is not None
     return total
 
 

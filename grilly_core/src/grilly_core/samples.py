@@ -1,4 +1,7 @@
-"""The sample builder: what an op's ``samples`` rule receives, and the cases it collects."""
+"""The sample builder: what an op's ``samples`` rule receives, and the cases it collects.
+
+The conformance kit runs the cases on devices; `grilly explain` uses the first as a typical input.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,9 @@ class Samples:
         self.cases: list[Case] = []
         self.errors: list[ErrorCase] = []
 
-    def f32(self, *shape: int, low: float = -2.0, high: float = 2.0, scale: float = 1.0, gap: float = 0.0) -> NDArray[Any]:
+    def f32(
+        self, *shape: int, low: float = -2.0, high: float = 2.0, scale: float = 1.0, gap: float = 0.0
+    ) -> NDArray[Any]:
         """Uniform floats in ``scale * [low, high]``, none closer to 0 than `gap`, all different."""
         x = self._rng.uniform(low, high, shape) * scale
         if gap:
@@ -106,7 +111,14 @@ class Samples:
         """Exactly these values."""
         return np.asarray(values)
 
-    def case(self, *inputs: Any, tol: float | None = None, grad: str = "exact", compare: str = "close", **attrs: Any) -> None:
+    def case(
+        self,
+        *inputs: Any,
+        tol: float | None = None,
+        grad: str = "exact",
+        compare: str = "close",
+        **attrs: Any,
+    ) -> None:
         """Declare inputs on which the op must work."""
         self.cases.append(Case(self._op, len(self.cases), self._padded(inputs), attrs, tol, grad, compare))
 
