@@ -113,3 +113,12 @@ def test_versions_agree():
     root = Path(__file__).parents[2]
     for path in root.glob("grilly*/pyproject.toml"):
         assert tomllib.loads(path.read_text())["project"]["version"] == grilly_core.__version__
+
+
+def test_submodules_have_the_paths_users_know():
+    import grilly.nn.functional as F
+    import grilly.nn.init as init
+
+    assert F is grilly.functional
+    assert F.relu is grilly_core.functional.relu
+    assert init.xavier_uniform_ is grilly_core.nn.init.xavier_uniform_

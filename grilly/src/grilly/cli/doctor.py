@@ -131,7 +131,9 @@ def _opened() -> list[str]:
         try:
             context = device.open_context(f"{backend}:0")
         except Exception as error:  # a device that does not open is what this command is there to tell
-            lines.append(f"[bold]{backend}[/] does not open: [red]{type(error).__name__}: {escape(str(error))}[/]")
+            lines.append(
+                f"[bold]{backend}[/] does not open: [red]{type(error).__name__}: {escape(str(error))}[/]"
+            )
             continue
         describe: Callable[[], dict[str, Any]] = getattr(context.runtime, "describe", dict)
         told = ", ".join(f"{label} {_readable(label, value)}" for label, value in describe().items())
