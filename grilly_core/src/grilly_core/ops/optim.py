@@ -9,7 +9,7 @@ import math
 
 from grilly_core.errors import ShapeError
 from grilly_core.ops._typing import Samples
-from grilly_core.ops.primitives import expm1, maximum, sqrt
+from grilly_core.ops.primitives import cast, expm1, maximum, sqrt
 from grilly_core.opspec import TensorList, op
 from grilly_core.tensor import Tensor
 
@@ -27,6 +27,11 @@ def _check_lists(name: str, params: TensorList, **others: TensorList | None) -> 
                 raise ShapeError(
                     f"{name}: params[{i}] has shape {tuple(p.shape)}, {label}[{i}] {tuple(t.shape)}."
                 )
+
+
+def _like(x: Tensor, like: Tensor) -> Tensor:
+    """Return to the stored dtype: with half-precision parameters the arithmetic is f32, as the rate is."""
+    return x if x.dtype is like.dtype else cast(x, dtype=like.dtype)
 
 
 @op("optim.sgd_step", nondiff=True, donates={"params": "params", "momenta": "momenta"})
@@ -56,9 +61,9 @@ def sgd_step(
             g = g + weight_decay * p
         if momenta is not None:
             m = g if first else momentum * momenta[i] + (1.0 - dampening) * g
-            new_momenta.append(m)
+            new_momenta.append(_like(m, momenta[i]))
             g = g + momentum * m if nesterov else m
-        new_params.append(p - lr * g)
+        new_params.append(_like(p - lr * g, p))
     return (*new_params, *new_momenta)
 
 
@@ -111,18 +116,19 @@ def adam_step(
     out: tuple[list[Tensor], ...] = ([], [], [], [])
     for i, (p, g) in enumerate(zip(params, grads, strict=True)):
         g = -g if maximize else g
+        new = p
         if weight_decay and decoupled:
-            p = p * (1.0 - lr * weight_decay)
+            new = p * (1.0 - lr * weight_decay)
         elif weight_decay:
             g = g + weight_decay * p
         m = ms[i] + (1.0 - beta1) * (g - ms[i])
         v = beta2 * vs[i] + (1.0 - beta2) * (g * g)
         top = v if vmaxs is None else maximum(vmaxs[i], v)
-        out[0].append(p - rate * (m / (sqrt(top) / root + eps)))
-        out[1].append(m)
-        out[2].append(v)
+        out[0].append(_like(new - rate * (m / (sqrt(top) / root + eps)), p))
+        out[1].append(_like(m, ms[i]))
+        out[2].append(_like(v, vs[i]))
         if vmaxs is not None:
-            out[3].append(top)
+            out[3].append(_like(top, vmaxs[i]))
     return tuple(t for group in out for t in group)
 
 

@@ -1,0 +1,298 @@
+"""What all optimisers share: parameter groups, state, and the 0-d tensors that hold learning rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from grilly_core import dtypes
+from grilly_core.apply import as_tensor
+from grilly_core.config import enable_grad, no_grad
+from grilly_core.device import Context
+from grilly_core.dtypes import DType
+from grilly_core.errors import StateDictError
+from grilly_core.ops.creation import asarray
+from grilly_core.tensor import Tensor
+
+__all__ = ["Optimizer", "OptimizerStateError"]
+
+Group = dict[str, Any]
+Place = tuple[Context, DType]
+
+
+class OptimizerStateError(StateDictError, ValueError):
+    """A state dict belongs to another list of parameters; nothing was loaded."""
+
+
+class _Rate:
+    """A learning rate on a device, and the number it was last set to."""
+
+    __slots__ = ("cell", "mirror")
+
+    def __init__(self, cell: Tensor, mirror: float) -> None:
+        self.cell = cell
+        self.mirror = mirror
+
+
+def checked_rate(lr: Any, name: str = "lr") -> float:
+    """Return a learning rate as a float.
+
+    Raises
+    ------
+    ValueError
+        If it is negative or not finite.
+    """
+    value = float(lr)
+    if not (math.isfinite(value) and value >= 0.0):
+        raise ValueError(f"{name}: expected a finite number that is not negative; received {lr!r}.")
+    return value
+
+
+class Optimizer:
+    """Base class of optimisers.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, or of dict
+        Parameters, or groups: dicts with ``"params"`` and settings that replace the defaults.
+    defaults : dict
+        Settings of groups that do not give their own.
+
+    Attributes
+    ----------
+    param_groups : list of dict
+        The only place of the settings: what is written to ``group["lr"]`` holds from the next step on.
+    state : dict
+        What is remembered for each parameter, by parameter.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: Group) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params: expected an iterable of tensors or groups; received one tensor. Put it in a list."
+            )
+        self.defaults = defaults
+        self.param_groups: list[Group] = []
+        self.state: dict[Tensor, dict[str, Any]] = {}
+        self._rates: dict[tuple[int, Context, DType], _Rate] = {}
+        given = list(params)
+        if not given:
+            raise ValueError("params: the optimiser got an empty list of parameters.")
+        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group: a dict with ``"params"`` and, where they differ from the defaults, settings."""
+        params = param_group["params"]
+        params = [params] if isinstance(params, Tensor) else list(params)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"params: expected tensors; received {type(p).__name__}.")
+            if not p.is_leaf:
+                raise ValueError(
+                    "params: a result of operations cannot be optimised; pass the leaves it came from."
+                )
+            if id(p) in known:
+                raise ValueError("params: a parameter appears twice; give each one once.")
+            known.add(id(p))
+        unknown = set(param_group) - set(self.defaults) - {"params", "initial_lr"}
+        if unknown:
+            raise ValueError(
+                f"params: a group has unknown settings {sorted(unknown)}; known: {sorted(self.defaults)}."
+            )
+        group = {**self.defaults, **param_group, "params": params}
+        self._check_group(group)
+        self.param_groups.append(group)
+
+    def _check_group(self, group: Group) -> None:
+        """Raise if a setting is out of range; subclasses add theirs."""
+        checked_rate(group["lr"])
+        if not group.get("weight_decay", 0.0) >= 0.0:
+            raise ValueError(f"weight_decay: must not be negative; received {group['weight_decay']}.")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, or with ``set_to_none=False`` fill them with zeros."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad = None if set_to_none else p.grad * 0.0
+
+    # -- a step --------------------------------------------------------------------------------------------
+
+    def step(
+        self, closure: Callable[[], Any] | None = None, gradients: Mapping[Tensor, Any] | None = None
+    ) -> Any:
+        """Move every parameter that has a gradient.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Called first, with gradients on; its result is returned.
+        gradients : mapping of parameter to array_like, optional
+            Used instead of the parameters' own gradients; parameters without an entry stay.
+        """
+        result = None
+        if closure is not None:
+            with enable_grad():
+                result = closure()
+        with no_grad():
+            for index, group in enumerate(self.param_groups):
+                for place, params, grads in self._batches(group, gradients):
+                    self._update(group, params, grads, self._rate(index, group, place))
+        return result
+
+    def _update(self, group: Group, params: list[Tensor], grads: list[Tensor], lr: Tensor) -> None:
+        """Move parameters of one device and dtype; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _update().")
+
+    def _batches(
+        self, group: Group, gradients: Mapping[Tensor, Any] | None
+    ) -> Iterator[tuple[Place, list[Tensor], list[Tensor]]]:
+        """Split the parameters that have a gradient by device and dtype (mostly that is one batch)."""
+        batches: dict[Place, tuple[list[Tensor], list[Tensor]]] = {}
+        for p in group["params"]:
+            g = p.grad if gradients is None else gradients.get(p)
+            if g is None:
+                continue
+            spec = p._value.spec
+            params, grads = batches.setdefault((spec.context, spec.dtype), ([], []))
+            params.append(p)
+            grads.append(g if gradients is None else as_tensor(g, p))
+        for place, (params, grads) in batches.items():
+            yield place, params, grads
+
+    def _rate(self, index: int, group: Group, place: Place) -> Tensor:
+        """Return the 0-d tensor with a group's learning rate, brought up to date with ``group["lr"]``."""
+        context, dtype = place
+        wide = dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
+        key = (index, context, wide)
+        found = self._rates.get(key)
+        if found is None:
+            lr = checked_rate(group["lr"])
+            found = self._rates[key] = _Rate(asarray(lr, dtype=wide, device=context.device), lr)
+        elif found.mirror != group["lr"]:
+            self._refresh(found, group)
+        return found.cell
+
+    @staticmethod
+    def _refresh(rate: _Rate, group: Group) -> None:
+        lr = checked_rate(group["lr"])
+        with no_grad():
+            rate.cell.fill_(lr)
+        rate.mirror = lr
+
+    # -- capture -------------------------------------------------------------------------------------------
+
+    def captured_state(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield every tensor that a step reads or writes besides parameters and gradients."""
+        seen: set[int] = set()
+        for i, (p, content) in enumerate(self.state.items()):
+            for name, value in content.items():
+                if isinstance(value, Tensor) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield f"optimizer.{i}.{name}", value
+            yield f"optimizer.{i}.param", p
+        for (index, _, _), rate in self._rates.items():
+            yield f"optimizer.group{index}.lr", rate.cell
+
+    def before_replay(self) -> None:
+        """Bring the learning rates on the devices up to date with the groups."""
+        for (index, _, _), rate in self._rates.items():
+            if rate.mirror != self.param_groups[index]["lr"]:
+                self._refresh(rate, self.param_groups[index])
+
+    def after_replay(self) -> None:
+        """Nothing: all counters live in tensors."""
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state by the parameters' places, and the groups; a snapshot, as of `Module.state_dict`."""
+        places = {id(p): i for i, p in enumerate(self._parameters())}
+        state = {
+            places[id(p)]: {k: v.detach() if isinstance(v, Tensor) else v for k, v in content.items()}
+            for p, content in self.state.items()
+        }
+        groups = [
+            {**group, "params": [places[id(p)] for p in group["params"]]} for group in self.param_groups
+        ]
+        return {"state": dict(sorted(state.items())), "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over a state; everything is checked first.
+
+        Raises
+        ------
+        OptimizerStateError
+            (a ``ValueError``) if the state belongs to another list of parameters.
+        """
+        params = self._parameters()
+        self._check_state(state_dict, params)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            group.update({k: _frozen(v) for k, v in saved.items() if k != "params"})
+            self._check_group(group)
+        self.state = {
+            params[int(i)]: {k: self._loaded(k, v, params[int(i)]) for k, v in content.items()}
+            for i, content in state_dict["state"].items()
+        }
+        self._after_load()
+
+    def _check_state(self, state_dict: Mapping[str, Any], params: list[Tensor]) -> None:
+        saved = state_dict["param_groups"]
+        here = [len(group["params"]) for group in self.param_groups]
+        there = [len(group["params"]) for group in saved]
+        if here != there:
+            raise OptimizerStateError(
+                f"the optimiser's groups have {here} parameters, the state dict's {there}; nothing was loaded."
+            )
+        for i, content in state_dict["state"].items():
+            if not 0 <= int(i) < len(params):
+                raise OptimizerStateError(f"the state dict has a parameter {i}, the optimiser {len(params)}.")
+            shape = tuple(params[int(i)].shape)
+            for name, value in content.items():
+                if hasattr(value, "shape") and tuple(value.shape) not in (shape, ()):
+                    raise OptimizerStateError(
+                        f"parameter {i} has shape {shape}, its {name} in the state dict {tuple(value.shape)}; "
+                        "nothing was loaded."
+                    )
+
+    def _loaded(self, name: str, value: Any, p: Tensor) -> Any:
+        if not hasattr(value, "shape"):
+            return value
+        dtype = _step_dtype(p) if name == "step" else p.dtype
+        made = value if isinstance(value, Tensor) else as_tensor(value, dtype=dtype)
+        return Tensor(made.detach().to(p.device, dtype)._value)
+
+    def _after_load(self) -> None:
+        """Called when a state was loaded; subclasses rebuild what hangs on it."""
+
+    def __repr__(self) -> str:
+        lines = []
+        for i, group in enumerate(self.param_groups):
+            settings = ", ".join(f"{k}={v}" for k, v in group.items() if k != "params")
+            lines.append(f"  group {i}: {len(group['params'])} parameters, {settings}")
+        return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
+
+
+def _step_dtype(p: Tensor) -> DType:
+    return dtypes.float64 if p.dtype is dtypes.float64 else dtypes.float32
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def assign(cells: Iterable[Tensor], values: Iterable[Tensor]) -> None:
+    """Give cells the values an op returned; their shapes and dtypes are known to agree."""
+    for cell, value in zip(cells, values, strict=True):
+        cell._value = value._value
+
+
+def zeros_for(params: Iterable[Tensor]) -> list[Tensor]:
+    """Return a cell of zeros for each parameter."""
+    return [asarray(0.0, dtype=p.dtype, device=p.device).expand(p.shape).clone() for p in params]

@@ -1,0 +1,232 @@
+"""A small training loop: epochs, evaluation, a progress bar, a table, checkpoints and exact resumption."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from grilly_core.config import no_grad
+from grilly_core.io.checkpoint import load_checkpoint, save_checkpoint
+from grilly_core.nn.module import Module
+from grilly_core.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from grilly_core.optim.optimizer import Optimizer
+from grilly_core.random import Generator
+from grilly_core.tensor import Tensor
+
+__all__ = ["Trainer", "accuracy"]
+
+Metric = Callable[[Tensor, Tensor], Any]
+Row = dict[str, float]
+
+
+def accuracy(output: Tensor, target: Tensor) -> Tensor:
+    """Return the share of rows whose largest logit is at the target class.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_core.training import accuracy
+    >>> accuracy(grilly.tensor([[2.0, 1.0], [0.0, 1.0]]), grilly.tensor([0, 0])).item()
+    0.5
+    """
+    return (output.argmax(dim=1) == target.to(output.argmax(dim=1).dtype)).to("float32").mean()
+
+
+class Trainer:
+    """Train a model on batches of (input, target).
+
+    Parameters
+    ----------
+    model : Module
+    optimizer : Optimizer
+    loss : callable
+        ``loss(output, target)``.
+    scheduler : LRScheduler, optional
+        Moved on after every epoch; `ReduceLROnPlateau` gets the validation loss, or else the training loss.
+    metrics : mapping of str to callable, optional
+        Each a mean over the batch, as ``metric(output, target)``; reported by `evaluate`.
+    checkpoint : path, optional
+        Written after every epoch.
+    progress : bool
+        Show a progress bar (if the output is a terminal and tqdm is installed) and a row for each epoch.
+
+    Attributes
+    ----------
+    epoch : int
+        Epochs done.
+    history : list of dict
+        One row for each.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly, numpy as np
+    >>> from grilly_core.training import Trainer
+    >>> data = grilly.data.TensorDataset(np.ones((8, 2), np.float32), np.zeros((8, 1), np.float32))
+    >>> model = grilly.nn.Linear(2, 1)
+    >>> trainer = Trainer(model, grilly.optim.SGD(model.parameters(), lr=0.1), grilly.nn.MSELoss(), progress=False)
+    >>> rows = trainer.fit(grilly.data.DataLoader(data, batch_size=4), epochs=3)
+    >>> rows[-1]["loss"] < rows[0]["loss"]
+    True
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        optimizer: Optimizer,
+        loss: Callable[[Any, Any], Tensor],
+        *,
+        scheduler: LRScheduler | None = None,
+        metrics: Mapping[str, Metric] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: bool = True,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.loss = loss
+        self.scheduler = scheduler
+        self.metrics = dict(metrics or {})
+        self.checkpoint = checkpoint
+        self.progress = progress
+        self.epoch = 0
+        self.history: list[Row] = []
+        self._loader: Any = None
+        self._saved_sampler: list[int] | None = None
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def fit(self, train: Iterable[Any], validation: Iterable[Any] | None = None, *, epochs: int) -> list[Row]:
+        """Train until `epochs` epochs are done, counting those before a `resume`.
+
+        Parameters
+        ----------
+        train : iterable of (input, target)
+            Such as a `DataLoader`.
+        validation : iterable of (input, target), optional
+            Evaluated after every epoch.
+        epochs : int
+
+        Returns
+        -------
+        list of dict
+            The history, one row for each epoch.
+        """
+        self._loader = train
+        self._restore_order()
+        while self.epoch < epochs:
+            start = time.perf_counter()
+            row: Row = {"epoch": float(self.epoch + 1), "lr": float(self.optimizer.param_groups[0]["lr"])}
+            row["loss"] = self._train_epoch(train, f"epoch {self.epoch + 1}/{epochs}")
+            if validation is not None:
+                row |= {f"val_{name}": value for name, value in self.evaluate(validation).items()}
+            self._schedule(row)
+            row["seconds"] = time.perf_counter() - start
+            self.epoch += 1
+            self.history.append(row)
+            if self.checkpoint is not None:
+                self.save(self.checkpoint)
+            if self.progress:
+                self._show(row)
+        return self.history
+
+    def _train_epoch(self, train: Iterable[Any], title: str) -> float:
+        self.model.train()
+        total, count = 0.0, 0
+        for input, target in self._bar(train, title):
+            self.optimizer.zero_grad()
+            loss = self.loss(self.model(input), target)
+            loss.backward()
+            self.optimizer.step()
+            size = len(target)
+            total, count = total + loss.item() * size, count + size
+        return total / max(count, 1)
+
+    def evaluate(self, batches: Iterable[Any]) -> Row:
+        """Return the loss and the metrics over batches, in evaluation mode, weighted by batch size."""
+        was_training = self.model.training
+        self.model.eval()
+        totals: Row = dict.fromkeys(["loss", *self.metrics], 0.0)
+        count = 0
+        with no_grad():
+            for input, target in batches:
+                output = self.model(input)
+                size = len(target)
+                count += size
+                for name, metric in {"loss": self.loss, **self.metrics}.items():
+                    totals[name] += float(metric(output, target)) * size
+        self.model.train(was_training)
+        return {name: total / max(count, 1) for name, total in totals.items()}
+
+    def _schedule(self, row: Row) -> None:
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step(row.get("val_loss", row["loss"]))
+        elif self.scheduler is not None:
+            self.scheduler.step()
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save weights, optimiser, schedule, random state, epoch, history and the order of the loader."""
+        save_checkpoint(
+            path,
+            self.model,
+            self.optimizer,
+            self.scheduler,
+            epoch=self.epoch,
+            loss=self.history[-1]["loss"] if self.history else None,
+            history=self.history,
+            order=self._order_state(),
+        )
+
+    def resume(self, path: str | os.PathLike[str]) -> Trainer:
+        """Continue from a checkpoint: the next `fit` does what the uninterrupted run would have done."""
+        tree = load_checkpoint(path, self.model, self.optimizer, self.scheduler, restore_rng=True)
+        self.epoch = int(tree["epoch"])
+        self.history = list(tree["history"])
+        self._saved_sampler = tree["order"]
+        return self
+
+    def _order(self) -> Generator | None:
+        """The loader's own random generator, if it has one."""
+        found = getattr(getattr(self._loader, "sampler", None), "generator", None)
+        return found if isinstance(found, Generator) else None
+
+    def _order_state(self) -> list[int] | None:
+        generator = self._order()
+        return None if generator is None else list(generator.get_state())
+
+    def _restore_order(self) -> None:
+        generator, saved = self._order(), self._saved_sampler
+        if generator is not None and saved is not None:
+            generator.set_state((saved[0], saved[1]))
+        self._saved_sampler = None
+
+    # -- showing -------------------------------------------------------------------------------------------
+
+    def _bar(self, batches: Iterable[Any], title: str) -> Iterator[Any]:
+        """Show progress on a terminal; elsewhere the batches pass unseen."""
+        if not (self.progress and sys.stderr.isatty()):
+            return iter(batches)
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            return iter(batches)
+        return iter(tqdm(batches, desc=title, leave=False))
+
+    def _show(self, row: Row) -> None:
+        cells = {name: _cell(name, value) for name, value in row.items()}
+        if len(self.history) == 1 or set(self.history[-2]) != set(row):
+            print("  ".join(name.rjust(_width(name)) for name in cells))
+        print("  ".join(text.rjust(_width(name)) for name, text in cells.items()), flush=True)
+
+
+def _width(name: str) -> int:
+    return max(len(name), 8)
+
+
+def _cell(name: str, value: float) -> str:
+    if name == "epoch":
+        return str(int(value))
+    return f"{value:.1f}" if name == "seconds" else f"{value:.4g}" if name == "lr" else f"{value:.4f}"
