@@ -372,18 +372,20 @@ def _body_vjp(
         present, given = iter(grads), iter(ins)
         gs = [next(present) if here else None for here in mask[0]]
         xs = [next(given) if here else None for here in mask[1]]
+        create_graph = is_grad_enabled()  # on when this gradient is itself being differentiated
         with enable_grad():
-            watched = [
-                Tensor(x._value, Leaf()) if x is not None and need else x
-                for x, need in zip(xs, needs, strict=True)
-            ]
+            watched = [_alias(x) if x is not None and need else x for x, need in zip(xs, needs, strict=True)]
             outs = _outputs(apply_body(op, watched, values))[:n_grads]
         pairs = [(o, g) for o, g in zip(outs, gs, strict=True) if g is not None and o._node is not None]
         targets = [w for w, need in zip(watched, needs, strict=True) if w is not None and need]
         if not pairs:
             return [_zeros_like(t.detach()) for t in targets]
         found = grad(
-            [o for o, _ in pairs], targets, [g for _, g in pairs], create_graph=False, allow_unused=True
+            [o for o, _ in pairs],
+            targets,
+            [g for _, g in pairs],
+            create_graph=create_graph,
+            allow_unused=True,
         )
         return [f if f is not None else _zeros_like(t.detach()) for f, t in zip(found, targets, strict=True)]
 
@@ -397,6 +399,18 @@ def _body_vjp(
         internal=True,
         many=True,
     )
+
+
+_alias_op: Op[Any, Any] = Op(
+    "alias", "python", Schema((), frozenset(), frozenset(), {}, frozenset()), lambda x: x, "",
+    vjp_rule=lambda grads, outs, ins, attrs, needs: grads,
+)  # fmt: skip
+
+
+def _alias(x: Tensor) -> Tensor:
+    """The same value as a new variable, still tied to where it came from."""
+    edge = None if x._node is None else (x._node, x._index)
+    return Tensor(x._value, Node(_alias_op, {}, (), (x._value,), (x._value,), (edge,)))
 
 
 def apply_body(op: Op[Any, Any], tensors: Sequence[Tensor | None], values: tuple[Any, ...]) -> Any:

@@ -573,6 +573,16 @@ class TensorMethods:
         """Return the upper triangle of matrices."""
         return _run("triu", self, k=diagonal)
 
+    @property
+    def real(self) -> Tensor:
+        """The real part."""
+        return _run("real", self)
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part."""
+        return _run("imag", self)
+
     # -- arithmetic ----------------------------------------------------------------------------------------
 
     def add(self, other: Any, *, alpha: Any = 1) -> Tensor:

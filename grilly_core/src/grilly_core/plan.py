@@ -105,7 +105,7 @@ class KernelPlan(Plan):
     ) -> None:
         self.op = op
         self.kernel = kernel
-        self.fn = kernel.fn
+        self.fn = kernel.fn if any(s.size for s in out_specs) else _nothing
         self.context = context
         self.stream = context.stream
         self.prepare = prepare if any(prepare) else None
@@ -124,6 +124,10 @@ class KernelPlan(Plan):
             outs = [sink.alloc(s) for s in self.out_specs]
         sink.launch(self, outs, views)
         return outs
+
+
+def _nothing(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    """Stands for a kernel whose outputs are all empty: devices never see a launch of size 0."""
 
 
 def prepared(sink: Sink, views: Views, prepare: tuple[tuple[Plan, ...], ...]) -> list[View | None]:

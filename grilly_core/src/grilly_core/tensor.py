@@ -19,6 +19,7 @@ from grilly_core.errors import AutogradError, CaptureError, DTypeError, ShapeErr
 from grilly_core.methods import TensorMethods
 from grilly_core.opspec import Handle
 from grilly_core.plan import SymbolicBuffer
+from grilly_core.protocols import NumPyProtocols
 from grilly_core.tape import Leaf, Node
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def install(unary: Callable[[Handle, Any], Tensor], binary: Callable[[Handle, An
     _unary, _binary = unary, binary
 
 
-class Tensor(TensorMethods):
+class Tensor(NumPyProtocols, TensorMethods):
     """An n-dimensional array on a device, whose history can be recorded for gradients.
 
     Make one with `grilly.tensor`, `grilly.asarray`, `grilly.zeros` and their like.
