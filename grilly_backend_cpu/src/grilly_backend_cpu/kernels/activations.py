@@ -39,7 +39,7 @@ def _normal_cdf(x: Array) -> Array:
 
 def relu(out: Array, x: Array) -> None:
     """``max(x, 0)``, NaN staying NaN."""
-    np.maximum(x, 0, out)
+    np.maximum(x, 0, out=out)
 
 
 def relu_vjp(out: Array, g: Array, y: Array) -> None:

@@ -69,17 +69,17 @@ def unary(function: Callable[..., Any]) -> Kernel:
 
 
 def binary(function: Callable[..., Any]) -> Kernel:
-    """Return the kernel of a function ``f(x, y, out)``."""
+    """Return the kernel of a ufunc of two arguments (NumPy deprecates `out` by position for some)."""
 
     def kernel(stream: Any, outs: Any, ins: Any, attrs: Any) -> None:
-        quiet_context().run(function, ins[0].array, ins[1].array, outs[0].array)
+        quiet_context().run(function, ins[0].array, ins[1].array, out=outs[0].array)
 
     return kernel
 
 
 def _binary_without_warnings(function: Callable[..., Any]) -> Kernel:
     def kernel(stream: Any, outs: Any, ins: Any, attrs: Any) -> None:
-        function(ins[0].array, ins[1].array, outs[0].array)
+        function(ins[0].array, ins[1].array, out=outs[0].array)
 
     return kernel
 

@@ -107,7 +107,7 @@ def _adam_numpy(tensors: Any, s: AdamScalars) -> None:
     np.add(s.beta2 * v, (1 - s.beta2) * (g * g), new_v)
     top = new_v
     if vmax:
-        top = np.maximum(vmax[0], new_v, new_vmax[0])
+        top = np.maximum(vmax[0], new_v, out=new_vmax[0])
     np.subtract(s.keep * p, s.rate * (new_m / (np.sqrt(top) * s.root + s.eps)), new_p)
 
 

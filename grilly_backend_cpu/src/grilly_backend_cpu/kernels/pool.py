@@ -54,7 +54,7 @@ def max_pool(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         greater &= place >= 0
         np.copyto(best, value, where=greater)
         np.copyto(index, place, where=greater)
-    np.maximum(index, 0, index)
+    np.maximum(index, 0, out=index)
 
 
 def max_pool_vjp(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
