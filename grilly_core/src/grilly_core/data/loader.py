@@ -135,7 +135,8 @@ class DataLoader:
     ) -> None:
         if num_workers < 0 or prefetch_factor < 1:
             raise ValueError(
-                f"num_workers must not be negative and prefetch_factor positive; received {num_workers}, {prefetch_factor}."
+                "num_workers must not be negative and prefetch_factor positive; received "
+                f"{num_workers} and {prefetch_factor}."
             )
         self.dataset = dataset
         self.num_workers = num_workers

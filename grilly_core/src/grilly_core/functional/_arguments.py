@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from grilly_core.dtypes import as_dtype
 from grilly_core.errors import ShapeError
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.apply import as_tensor
+from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

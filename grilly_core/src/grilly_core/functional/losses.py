@@ -9,6 +9,7 @@ from grilly_core.errors import DTypeError, ShapeError
 from grilly_core.functional._arguments import TensorLike, reduced, tensor
 from grilly_core.ops import loss as ops
 from grilly_core.ops import nn as nn_ops
+from grilly_core.ops.manipulate import moveaxis
 from grilly_core.ops.primitives import gather, where
 from grilly_core.tensor import Tensor
 
@@ -106,7 +107,7 @@ def _class_rows(
         )
     rows = math.prod(places)
     if axis != x.ndim - 1:
-        x = x.movedim(axis, -1)
+        x = moveaxis(x, axis, -1)
     return x.reshape((rows, x.shape[-1])), target.reshape((rows,)), places
 
 

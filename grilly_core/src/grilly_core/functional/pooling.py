@@ -10,6 +10,7 @@ from grilly_core.errors import ShapeError
 from grilly_core.functional._arguments import Size, TensorLike, batched, per_axis, tensor
 from grilly_core.ops import nn as ops
 from grilly_core.ops.creation import asarray
+from grilly_core.ops.manipulate import moveaxis
 from grilly_core.ops.primitives import gather
 from grilly_core.tensor import Tensor
 
@@ -209,7 +210,7 @@ def _mean_of_bins(x: Tensor, bins: list[list[tuple[int, int]]]) -> Tensor:
             for i in range(x.shape[axis])
         ]
         matrix = asarray(rows, dtype=x.dtype, device=x.device)
-        x = (x.movedim(axis, -1) @ matrix).movedim(-1, axis)
+        x = moveaxis(moveaxis(x, axis, -1) @ matrix, -1, axis)
     return x
 
 
