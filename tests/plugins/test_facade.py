@@ -118,7 +118,9 @@ def test_versions_agree():
 def test_submodules_have_the_paths_users_know():
     import grilly.nn.functional as F
     import grilly.nn.init as init
+    from grilly.optim.lr_scheduler import StepLR
 
     assert F is grilly.functional
     assert F.relu is grilly_core.functional.relu
+    assert StepLR is grilly_core.optim.lr_scheduler.StepLR
     assert init.xavier_uniform_ is grilly_core.nn.init.xavier_uniform_

@@ -18,16 +18,18 @@ __all__ = ["run", "support"]
 def run(pattern: str, *, internal: bool, console: Console | None = None) -> None:
     """Print the table op × backend."""
     backends = [name for name in loader.backend_names() if _opens(name)]
-    table = Table(box=None, pad_edge=False, caption=_CAPTION, caption_justify="left")
+    table = Table(box=None, pad_edge=False)
     for column in ("op", "kind", *backends):
         table.add_column(column, overflow="fold")
     for name, spec in registry.specs().items():
         if pattern in name and (internal or not spec.internal):
             table.add_row(name, spec.kind, *(support(spec, backend) for backend in backends))
-    (console or Console()).print(table)
+    out = console or Console()
+    out.print(table)
+    out.print(_LEGEND)
 
 
-_CAPTION = (
+_LEGEND = (
     "\nTypes: a kernel of the backend takes these. view: no kernel is needed. body: made of other ops, see "
     "`grilly explain`. none: a primitive without a kernel, which falls back to the CPU. "
     "Ops of plugins that are not loaded are absent."
