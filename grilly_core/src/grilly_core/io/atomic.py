@@ -5,27 +5,33 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["write_atomically"]
+__all__ = ["atomic_write"]
 
 
-def write_atomically(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryview]) -> Path:
-    """Write chunks to a temporary file beside `path`, flush it to the disk, then rename it.
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a temporary file beside `path` for writing; at the end flush it to the disk, then rename it.
 
-    The permissions of a file that is replaced are kept. Leftovers of processes that were killed while they saved
-    to the same path are removed.
+    If the block raises, `path` is left as it was. The permissions of a file that is replaced are kept, links are
+    followed, and leftovers of processes that were killed while they saved to the same path are removed.
 
     Parameters
     ----------
     path : path
-    chunks : iterable of bytes-like
 
-    Returns
-    -------
-    Path
-        The path written to; links are followed.
+    Examples
+    --------
+    >>> import grilly_core as grilly, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "report"
+    >>> with grilly.io.atomic_write(path) as file:
+    ...     _ = file.write(b"all or nothing")
+    >>> path.read_bytes()
+    b'all or nothing'
     """
     target = Path(path).resolve()
     mode = target.stat().st_mode & 0o7777 if target.exists() else None
@@ -35,8 +41,7 @@ def write_atomically(path: str | os.PathLike[str], chunks: Iterable[bytes | memo
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None:
                 os.chmod(temporary, mode)
-            for chunk in chunks:
-                file.write(chunk)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -45,7 +50,6 @@ def write_atomically(path: str | os.PathLike[str], chunks: Iterable[bytes | memo
         raise
     _sync_folder(target.parent)
     _sweep(target)
-    return target
 
 
 def _sync_folder(folder: Path) -> None:

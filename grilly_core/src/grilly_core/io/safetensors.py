@@ -19,7 +19,7 @@ from grilly_core import dtypes
 from grilly_core.device import Device
 from grilly_core.dtypes import DType
 from grilly_core.errors import DTypeError, FileFormatError
-from grilly_core.io.atomic import write_atomically
+from grilly_core.io.atomic import atomic_write
 from grilly_core.ops.creation import asarray
 from grilly_core.tensor import Tensor
 
@@ -92,7 +92,10 @@ def write_arrays(
         start = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
-    return write_atomically(path, _chunks(text, [arrays[name] for name in order]))
+    with atomic_write(path) as file:
+        for chunk in _chunks(text, [arrays[name] for name in order]):
+            file.write(chunk)
+    return Path(path)
 
 
 def _code(name: str, array: Any) -> str:
