@@ -66,6 +66,12 @@ def test_ops_is_a_table_of_ops_and_backends(monkeypatch):
     assert "matmul" not in text
 
 
+def test_ops_sees_fused_kernels_in_a_process_of_its_own():
+    source = "import sys; sys.argv = ['grilly', 'ops', 'nn.softmax']; from grilly.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert "f32" in done.stdout
+
+
 def test_explain_tells_the_decision():
     assert "exp" in call("explain", "exp", "--device", "cpu")
 

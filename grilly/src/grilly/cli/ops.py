@@ -17,6 +17,7 @@ __all__ = ["run", "support"]
 
 def run(pattern: str, *, internal: bool, console: Console | None = None) -> None:
     """Print the table op × backend."""
+    registry.load_core()  # before a device opens, because that is when its kernels are collected
     backends = [name for name in loader.backend_names() if _opens(name)]
     table = Table(box=None, pad_edge=False)
     for column in ("op", "kind", *backends):
