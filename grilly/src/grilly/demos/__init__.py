@@ -1,0 +1,1 @@
+"""Runnable demonstrations; each module has a ``main(arguments)``."""
