@@ -116,7 +116,7 @@ def as_tensor(value: Any, like: Tensor | None = None, dtype: DType | None = None
         base = dtypes.bool_ if like is None else like.dtype
         return scalar_tensor(scalar, dtype or dtypes.promote_scalar(base, type(scalar)), context)
     array = np.asarray(value)
-    if array.dtype == object:
+    if array.dtype.kind not in "biufcV":
         raise DTypeError(
             f"expected a tensor, an array or a number; received {type(value).__name__}: {value!r:.80}."
         )
@@ -179,31 +179,55 @@ def apply(
     """Run an op on tensors in schema order and wrap what comes out; `context` places ops without inputs."""
     if op.schema.lists:
         tensors, values = flattened(op, tensors, values)
+    views: list[Any] = []
+    specs: list[Any] = []
     watched = False
-    convert = False
-    for t in tensors:
-        if isinstance(t, Tensor):
-            if t._node is not None:
-                watched = True
-        elif t is not None:
-            convert = True
-    if convert:
-        tensors = _converted(op, tensors)
-    state = _state()
-    record = watched and state.grad and not op.nondiff
-    owned = _owned(op, tensors, values, state.sink) if op.donates and not record else None
+    try:
+        for t in tensors:
+            if t is None:
+                views.append(None)
+                specs.append(None)
+            else:
+                view = t._value
+                views.append(view)
+                specs.append(view.spec)
+                if t._node is not None:
+                    watched = True
+    except AttributeError:  # an array or a number among them
+        return _apply_flat(op, _converted(op, tensors), values, context)
+    return _run(op, tensors, views, specs, values, context, watched)
+
+
+def _apply_flat(
+    op: Op[Any, Any], tensors: list[Any], values: tuple[Any, ...], context: Context | None
+) -> Any:
     views = [None if t is None else t._value for t in tensors]
+    specs = [None if v is None else v.spec for v in views]
+    watched = any(t is not None and t._node is not None for t in tensors)
+    return _run(op, tensors, views, specs, values, context, watched)
+
+
+def _run(
+    op: Op[Any, Any], tensors: list[Any], views: list[Any], specs: list[Any], values: tuple[Any, ...],
+    context: Context | None, watched: bool,
+) -> Any:  # fmt: skip
+    state = _state()
     sink = state.sink
-    if sink is None or not sink.symbolic:
-        specs = [None if v is None else v.spec for v in views]
-        if not any(specs):
-            context = context or default_context()
-        plan = plan_of(op, specs, values, state, record and op.hidden > 0, context)
-        reuse = {i: views[j] for i, j in owned} if owned else None
-        outs = plan.emit(EAGER if sink is None else sink, views, reuse)  # type: ignore[arg-type]
-        attrs = plan.attrs
-    else:
+    record = watched and state.grad and not op.nondiff
+    if sink is not None and sink.symbolic:
         _, outs, attrs = resolve.emit_symbolic(op, views, values, state, record and op.hidden > 0, plan_of)
+    else:
+        if context is None and not any(specs):
+            context = default_context()
+        plan = plan_of(op, specs, values, state, record and op.hidden > 0, context)
+        reuse = None
+        if op.donates and not record:
+            del views[:]  # so that only the tensors themselves own their values while that is asked
+            owned = _owned(op, tensors, values, sink)
+            views = [None if t is None else t._value for t in tensors]
+            reuse = {i: views[j] for i, j in owned}
+        outs = plan.emit(EAGER if sink is None else sink, views, reuse)
+        attrs = plan.attrs
     node = _recorded(op, attrs, values, tensors, views, outs) if record else None
     return wrap(op, outs, node)
 
@@ -244,6 +268,8 @@ def _recorded(
 
 def wrap(op: Op[Any, Any], outs: list[View], node: Node | None) -> Any:
     """Wrap the public outputs: one tensor, or a tuple of several."""
+    if node is None and len(outs) == 1 and not op.many:
+        return Tensor(outs[0], None, 0, f"a view ({op.name})" if op.aliasing else "")
     count = len(outs) if node is None or not op.hidden else len(outs) - op.hidden
     view_of = f"a view ({op.name})" if op.aliasing else ""
     if node is None:
@@ -259,6 +285,18 @@ def wrap(op: Op[Any, Any], outs: list[View], node: Node | None) -> Any:
 
 
 def _call(op: Op[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == op.arity:  # all tensors by position: the attributes alone decide, and repeat
+        try:
+            key = tuple(kwargs.items())
+            values = op.bound.get(key)
+            if values is None:
+                values = op.bind(args, kwargs)[1]
+                if all(type(v) is not float or v != 0.0 for _, v in key) and len(op.bound) < 256:
+                    op.bound[key] = values
+            return apply(op, list(args), values)
+        except TypeError as error:
+            if "unhashable" not in str(error):
+                raise
     tensors, values = op.bind(args, kwargs)
     return apply(op, tensors, values)
 
@@ -274,6 +312,8 @@ def binary(handle: Handle, a: Any, b: Any) -> Tensor:
     One tuple, one lookup, one allocation, one kernel call, one tensor; anything unusual takes `apply`.
     """
     op = handle._op or handle.op
+    if type(b) is float or type(b) is int:
+        return _mixed(handle, op, a, b)
     try:
         va, vb = a._value, b._value
     except AttributeError:

@@ -170,7 +170,9 @@ class Recorder:
         """Hand out numbers relative to the generator's offset at the start of the step."""
         if id(generator) not in self.random:
             state = Tensor(self.context.upload(generator.state_words(), dtypes.uint32))
-            self.roles[self._slots[id(state._value.buffer)]] = "random"
+            slot = self._slots[id(state._value.buffer)]
+            self.roles[slot] = "random"
+            del self.constants[slot]
             self.random[id(generator)] = (generator, state, 0)
         known, state, taken = self.random[id(generator)]
         self.random[id(generator)] = (known, state, taken + blocks)

@@ -10,7 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
@@ -98,7 +98,7 @@ class Device:
     Device('cpu:0')
     """
 
-    __slots__ = ("_tokens", "backend", "index")
+    __slots__ = ("backend", "index")
 
     def __init__(self, name: str | Device) -> None:
         text = str(name)
@@ -107,7 +107,6 @@ class Device:
             raise DeviceError(f"device: expected a name such as 'cpu' or 'vulkan:0'; received {text!r}.")
         self.backend = backend
         self.index = int(index or 0)
-        self._tokens: list[Token[Device | None]] = []
 
     def __str__(self) -> str:
         return f"{self.backend}:{self.index}"
@@ -125,11 +124,11 @@ class Device:
 
     def __enter__(self) -> Device:
         open_context(self)
-        self._tokens.append(_default.set(self))
+        _default.set((*_default.get(), self))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _default.reset(self._tokens.pop())
+        _default.set(_default.get()[:-1])
 
 
 class Context:
@@ -241,16 +240,19 @@ class Context:
         self.runtime.synchronize()
 
 
-_default: ContextVar[Device | None] = ContextVar("grilly_default_device", default=None)
+_default: ContextVar[tuple[Device, ...]] = ContextVar("grilly_default_devices", default=())
 _global_default: list[Device | None] = [None]
 _contexts: dict[Device, Context] = {}
 _lock: Final = threading.RLock()
-_on_open: list[Callable[[Context, Backend], None]] = []
+_on_open: list[Callable[[Context], None]] = []
 
 
-def on_open(callback: Callable[[Context, Backend], None]) -> None:
-    """Register what higher layers do when a device opens (the registry collects its kernels)."""
-    _on_open.append(callback)
+def on_open(callback: Callable[[Context], None]) -> None:
+    """Register what higher layers do when a device opens (the registry collects its kernels); open ones included."""
+    with _lock:
+        _on_open.append(callback)
+        for context in _contexts.values():
+            callback(context)
 
 
 def open_context(device: Device | str | None = None) -> Context:
@@ -286,7 +288,7 @@ def _open(device: Device) -> Context:
         )
     context = Context(device, backend.open(device.index))
     for callback in _on_open:
-        callback(context, backend)
+        callback(context)
     return context
 
 
@@ -303,7 +305,8 @@ def default_device() -> Device:
 
     In this order: ``with device:``, `set_default_device`, ``GRILLY_DEVICE``, a Vulkan GPU whose plugin opens, the CPU.
     """
-    chosen = _default.get() or _global_default[0]
+    stack = _default.get()
+    chosen = stack[-1] if stack else _global_default[0]
     if chosen is not None:
         return chosen
     named = os.environ.get("GRILLY_DEVICE")

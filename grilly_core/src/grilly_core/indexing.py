@@ -37,6 +37,7 @@ class Basic(NamedTuple):
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
     shape: tuple[int, ...]
+    axes: tuple[int, ...]
 
 
 class Key(NamedTuple):
@@ -92,29 +93,32 @@ def _mask_indices(mask: Any) -> list[Any]:
 
 
 def _parse(key: Any, shape: tuple[int, ...]) -> Key:
-    starts, sizes, steps, out = [], [], [], []
+    starts, sizes, steps, out, axes = [], [], [], [], []
     arrays: list[tuple[int, Any]] = []
     axis = 0
     for item in _expanded(key, shape):
         if item is None:
             out.append(1)
+            axes.append(-1)
             continue
         n = shape[axis]
         if isinstance(item, slice):
             start, stop, step = item.indices(n)
             size = len(range(start, stop, step))
             out.append(size)
+            axes.append(axis)
         elif _is_index_array(item):
             start, size, step = 0, n, 1
             arrays.append((len(out), item))
             out.append(size)
+            axes.append(axis)
         else:
             start, size, step = _position(item, n, axis), 1, 1
         starts.append(start)
         sizes.append(size)
         steps.append(step)
         axis += 1
-    return Key(Basic(tuple(starts), tuple(sizes), tuple(steps), tuple(out)), tuple(arrays))
+    return Key(Basic(tuple(starts), tuple(sizes), tuple(steps), tuple(out), tuple(axes)), tuple(arrays))
 
 
 def _position(item: Any, n: int, axis: int) -> int:
@@ -142,10 +146,8 @@ def _read(x: Tensor, parsed: Key) -> Tensor:
 
 
 def _basic(x: Tensor, basic: Basic) -> Tensor:
-    result = x
-    if basic.sizes != x.shape or any(s != 1 for s in basic.steps) or basic.shape == x.shape:
-        result = _subview(x, starts=basic.starts, sizes=basic.sizes, steps=basic.steps)
-    return result if result.shape == basic.shape else _reshape(result, shape=basic.shape)
+    result: Tensor = _subview(x, starts=basic.starts, sizes=basic.sizes, steps=basic.steps, axes=basic.axes)
+    return result
 
 
 def _indices(

@@ -136,6 +136,7 @@ class Op(Generic[P, R]):
         self.attr_names = tuple(self.schema.attrs)
         self.arity = len(self.schema.tensors)
         self.many = self.many or bool(self.donates)
+        self.bound: dict[tuple[tuple[str, Any], ...], tuple[Any, ...]] = {}
         self.__name__ = self.name.rpartition(".")[2]
         self.__qualname__ = self.__name__
         self.__doc__ = self.doc

@@ -258,9 +258,11 @@ class Tracer:
             self._constant_slots[id(view)] = slot
         return Ref(slot, view.spec, 0, True)
 
-    def finish(self, op: Op[Any, Any], outs: Sequence[View], attrs: dict[str, Any]) -> ProgramPlan:
+    def finish(self, op: Op[Any, Any], outs: Sequence[View], attrs: dict[str, Any]) -> Plan:
         """Return the recorded program without the launches that nothing needs."""
         refs = tuple(self.ref(v) for v in outs)
+        if len(refs) == 1 and not self.launches and refs[0].slot == 0 and self.n_inputs == 1:
+            return ViewPlan(op, refs[0].spec, refs[0].offset, attrs, self.slots[0].dtype.itemsize)  # type: ignore[union-attr]
         launches = _schedule(self.launches, refs, self.n_inputs, self.constants)
         return ProgramPlan(op, self.slots, self.n_inputs, self.constants, launches, refs, attrs)
 

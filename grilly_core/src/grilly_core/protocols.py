@@ -34,7 +34,14 @@ _UFUNCS: Final = {
     "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "invert": "bitwise_not",
     "left_shift": "shift_left", "right_shift": "shift_right", "conjugate": "conj",
 }  # fmt: skip
-_REDUCING: Final = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "prod", "logical_or": "any", "logical_and": "all"}
+_REDUCING: Final = {
+    "add": "sum",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "prod",
+    "logical_or": "any",
+    "logical_and": "all",
+}
 
 
 def _reduction(name: str) -> Callable[..., Any]:
@@ -161,7 +168,9 @@ class NumPyProtocols:
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self._node is not None:
-            raise AutogradError("__dlpack__ of a tensor that requires grad would drop its history; call .detach() first.")
+            raise AutogradError(
+                "__dlpack__ of a tensor that requires grad would drop its history; call .detach() first."
+            )
         view = self._value
         if view.array is None:
             return view.spec.context.download(view).__dlpack__(**kwargs)

@@ -34,8 +34,9 @@ class Kernel:
         ``fn(stream, outs, ins, attrs)``; writes into ``outs`` and allocates nothing on the device.
     dtypes : frozenset of str
         Codes of the types it accepts for its floating inputs (for all inputs, if none is floating).
-    layout : {"strided", "contiguous"}
-        With ``"contiguous"`` core copies other inputs first.
+    layout : {"strided", "contiguous", "broadcast"}
+        With ``"contiguous"`` core copies other inputs first; with ``"broadcast"`` the inputs of an elementwise op come as
+        they are, and the kernel repeats their axes itself.
     when : callable, optional
         Further condition on specs and attributes; asked only when a plan is built.
     priority : int
@@ -139,12 +140,15 @@ class KernelScope:
     ----------
     backend : str
         Name of the backend the kernels run on.
+    table : dict
+        Where they are put, by op name.
     source : str
         Who brings them, for messages.
     """
 
-    def __init__(self, backend: str, source: str = "") -> None:
+    def __init__(self, backend: str, table: dict[str, list[Kernel]], source: str = "") -> None:
         self.backend = backend
+        self._table = table
         self.source = source or backend
 
     def add(
@@ -165,8 +169,7 @@ class KernelScope:
             )
         accepted = frozenset(dtypes) | frozenset(compute or ())
         kernel = Kernel(name, fn, accepted, layout, when, priority, compute, self.source)
-        with _lock:
-            _kernels.setdefault(self.backend, {}).setdefault(name, []).append(kernel)
+        self._table.setdefault(name, []).append(kernel)
 
 
 def kernels_for(backend: str) -> dict[str, list[Kernel]]:
@@ -174,18 +177,20 @@ def kernels_for(backend: str) -> dict[str, list[Kernel]]:
     return _kernels.get(backend, {})
 
 
-def collect_kernels(context: Context, backend: Any) -> None:
-    """Register the kernels of a backend that has just opened, its own and those of extensions."""
+def collect_kernels(context: Context) -> None:
+    """Register the kernels of a backend that has just opened, its own and those of extensions: all or none."""
     name = context.device.backend
     with _lock:
-        if name not in _kernels:
-            _kernels[name] = {}
-            register = getattr(context.runtime, "register_kernels", None)
-            if register is not None:
-                register(KernelScope(name))
-            for source, extension in loader.kernels_for(name):
-                extension(KernelScope(name, source), context.runtime)
-            _changed()
+        if name in _kernels:
+            return
+        table: dict[str, list[Kernel]] = {}
+        register = getattr(context.runtime, "register_kernels", None)
+        if register is not None:
+            register(KernelScope(name, table))
+        for source, extension in loader.kernels_for(name):
+            extension(KernelScope(name, table, source), context.runtime)
+        _kernels[name] = table
+        _changed()
 
 
 def drop_kernels(backend: str) -> None:

@@ -30,7 +30,6 @@ from grilly_core.plan import (
     ExpandPlan,
     KernelPlan,
     Plan,
-    ProgramPlan,
     Reuse,
     Sink,
     Tracer,
@@ -202,7 +201,7 @@ class _Resolver:
         if spec.dtype is not wanted.dtype:
             plans.append(self.inner("cast", spec, (wanted.dtype,)))
             spec = contiguous_spec(spec.shape, wanted.dtype, self.context)
-        if spec.shape != wanted.shape:
+        if spec.shape != wanted.shape and kernel.layout != "broadcast":
             expand = ExpandPlan(spec, wanted.shape)
             plans.append(expand)
             spec = expand.spec
@@ -239,7 +238,7 @@ class _Resolver:
             outs.append(narrow)
         return tracer.finish(self.op, outs, self.attrs)
 
-    def from_body(self) -> ProgramPlan | None:
+    def from_body(self) -> Plan | None:
         if self.op.kind != "composite":
             self.lacks.append("no body: it is a primitive")
             return None

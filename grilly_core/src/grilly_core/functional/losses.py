@@ -321,10 +321,9 @@ def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float =
     """
     a = tensor(x1)
     b = tensor(x2, like=a)
-    # The floor acts on the squares, so that the root is never taken at 0, where its slope is infinite.
-    floor = eps * eps
-    lengths = [(t * t).sum(dim=dim).clamp(min=floor).sqrt() for t in (a, b)]
-    return (a * b).sum(dim=dim) / (lengths[0] * lengths[1])
+    # Each vector is divided by its own norm first: the product of two norms overflows where the cosine does not.
+    units = [t / t.norm(dim=dim, keepdim=True).clamp(min=eps) for t in (a, b)]
+    return (units[0] * units[1]).sum(dim=dim)
 
 
 def cosine_embedding_loss(

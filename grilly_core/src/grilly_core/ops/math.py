@@ -13,6 +13,7 @@ from grilly_core.ops.primitives import (
     abs,
     add,
     atan2,
+    bitcast,
     bitwise_and,
     bitwise_or,
     bitwise_xor,
@@ -111,6 +112,7 @@ __all__ = [
     "ne",
     "neg",
     "negative",
+    "nextafter",
     "not_equal",
     "positive",
     "pow",
@@ -548,3 +550,16 @@ def erfc(x: Any) -> Tensor:
 def positive(x: Any) -> Any:
     """The tensor itself (Array API's unary plus)."""
     return +x
+
+
+@_composite("nextafter", np.nextafter, two=True, nondiff=True)
+def nextafter(x: Any, y: Any) -> Tensor:
+    """Elementwise next representable number after x towards y."""
+    bits = bitcast(x, dtype=dtypes.int64 if x.dtype is dtypes.float64 else dtypes.int32)
+    away = bitwise_xor(lt(x, 0), lt(x, y))  # towards larger magnitude
+    step = where(away, add(bits, 1), sub(bits, 1))
+    moved = bitcast(step, dtype=x.dtype)
+    smallest = bitcast(add(bitwise_and(bits, 0), 1), dtype=x.dtype)
+    from_zero = where(lt(y, 0), neg(smallest), smallest)
+    result = where(eq(x, 0), from_zero, moved)
+    return where(bitwise_or(isnan(x), isnan(y)), add(x, y), where(eq(x, y), y, result))
