@@ -16,7 +16,8 @@ from grilly_core.nn.parameter import Parameter
 from grilly_core.ops.creation import zeros
 from grilly_core.ops.nn_conv import conv
 from grilly_core.random import Generator
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.apply import as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d"]
 

@@ -15,7 +15,8 @@ import numpy as np
 from grilly_core import autograd
 from grilly_core.config import is_grad_enabled, no_grad
 from grilly_core.errors import AutogradError
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.apply import as_tensor
+from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:
     from grilly_core.nn.module import Module
@@ -88,7 +89,8 @@ def backward(module: Module, grad_output: Any) -> Any:
     known = {id(t) for t in inputs}
     params = [p for p in module.parameters() if p.requires_grad and id(p) not in known]
     gradients = [as_tensor(g, o) if g is not None else None for g, o in zip(given, outs, strict=True)]
-    found = autograd.grad(outs, [*params, *inputs], gradients, allow_unused=True)
+    # What lies before the inputs is another module's to go back through; the rest goes with the dropped output.
+    found = autograd.grad(outs, [*params, *inputs], gradients, allow_unused=True, retain_graph=True)
     with no_grad():
         for t, g in zip([*params, *inputs], found, strict=True):
             if g is not None and t.is_leaf:

@@ -167,7 +167,7 @@ class Embedding(Module):
         norm_type: float = 2.0,
     ) -> Embedding:
         """Return a table with the given rows, frozen unless told otherwise."""
-        from grilly_core.tensor import as_tensor
+        from grilly_core.apply import as_tensor
 
         rows = as_tensor(embeddings)
         if rows.ndim != 2:

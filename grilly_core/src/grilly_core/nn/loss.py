@@ -8,7 +8,8 @@ from grilly_core import autograd
 from grilly_core.config import enable_grad
 from grilly_core.functional import losses as f
 from grilly_core.nn.module import Module
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.apply import as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss",

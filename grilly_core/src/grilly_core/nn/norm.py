@@ -15,7 +15,8 @@ from grilly_core.nn.module import Module
 from grilly_core.nn.parameter import Parameter
 from grilly_core.ops.creation import ones, zeros
 from grilly_core.ops.nn_norm import layer_norm, rms_norm
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.apply import as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "LayerNorm", "RMSNorm"]
 

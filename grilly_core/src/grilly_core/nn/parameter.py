@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from grilly_core.dtypes import DType
 from grilly_core.errors import DTypeError
 from grilly_core.tape import Leaf
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.apply import as_tensor
+from grilly_core.tensor import Tensor
 
 __all__ = ["Parameter"]
 
@@ -44,7 +46,11 @@ class Parameter(Tensor):
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Parameter, (self.detach().cpu(), self.requires_grad)
+        return _rebuilt, (self.detach().cpu().numpy(copy=True), self.dtype, self.requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter({super().__repr__()})"
+
+
+def _rebuilt(array: Any, dtype: DType, requires_grad: bool) -> Parameter:
+    return Parameter(as_tensor(array, dtype=dtype), requires_grad)

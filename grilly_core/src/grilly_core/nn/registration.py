@@ -108,7 +108,7 @@ class Registered:
         >>> list(m.state_dict())
         ['count']
         """
-        from grilly_core.tensor import as_tensor
+        from grilly_core.apply import as_tensor
 
         self._checked_name(name)
         # A cell of its own: a view would refuse to be written to, and a shared cell would follow its owner.

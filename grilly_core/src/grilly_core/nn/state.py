@@ -11,7 +11,8 @@ from grilly_core.config import no_grad
 from grilly_core.device import Device
 from grilly_core.dtypes import DType, as_dtype
 from grilly_core.errors import DTypeError, StateDictError
-from grilly_core.tensor import Tensor, as_tensor
+from grilly_core.apply import as_tensor
+from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:
     from grilly_core.nn.module import Module
