@@ -1,4 +1,4 @@
-"""An op of your own in twelve lines: it runs on every device, differentiates twice, and the conformance kit checks it."""
+"""An op of your own: it runs on every device, differentiates twice, and the conformance kit checks it."""
 
 import grilly_core as grilly
 from grilly_testkit.conformance import run
@@ -6,7 +6,7 @@ from grilly_testkit.conformance import run
 
 @grilly.op("example.swish")
 def swish(x, *, beta=1.0):
-    """x times the logistic function of beta x (Ramachandran et al. 2017)."""
+    """X times the logistic function of beta x (Ramachandran et al. 2017)."""
     return x / (1.0 + grilly.exp(-beta * x))
 
 

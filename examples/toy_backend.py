@@ -126,7 +126,9 @@ def main():
     stats = events.stats()
     moved = sum(n for key, n in stats.items() if key[0] == "bytes")
     fallbacks = sum(n for key, n in stats.items() if key[0] == "fallbacks")
-    print(f"demo model on toy:0: loss {first:.3f} → {last:.3f}; {fallbacks} fallbacks moved {moved / 1e6:.1f} MB")
+    print(
+        f"demo model on toy:0: loss {first:.3f} → {last:.3f}; {fallbacks} fallbacks moved {moved / 1e6:.1f} MB"
+    )
     assert last < first and fallbacks > 0
 
 

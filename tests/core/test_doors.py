@@ -42,7 +42,7 @@ class TestCompute:
 
     def test_typos_are_suggested(self):
         with pytest.raises(AttributeError, match="activation_relu"):
-            grilly.Compute("cpu").fnn.activation_rellu
+            getattr(grilly.Compute("cpu").fnn, "activation_rellu")  # noqa: B009
 
 
 class TestProfile:

@@ -1,4 +1,7 @@
-"""The numeric cases: NaN order, long sums, half precision, far-out logarithms. Oracles: float64 and PyTorch 2.13's values."""
+"""The numeric cases: NaN order, long sums, half precision, far-out logarithms.
+
+Oracles: float64 and PyTorch 2.13's values.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,12 @@ def test_cross_entropy_far_out():
     loss.backward()
     assert loss.item() == 1000
     assert x.grad.tolist() == [[1, -1, 0]]
-    assert F.binary_cross_entropy_with_logits(grilly.asarray([1000.0, -1000.0]), grilly.asarray([0.0, 1.0])).item() == 1000
+    assert (
+        F.binary_cross_entropy_with_logits(
+            grilly.asarray([1000.0, -1000.0]), grilly.asarray([0.0, 1.0])
+        ).item()
+        == 1000
+    )
 
 
 def test_cosine_of_tiny_and_huge_vectors():

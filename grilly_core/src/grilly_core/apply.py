@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "apply", "array_dtype", "as_tensor", "flattened", "plan_of", "python_scalar", "scalar_tensor", "unflattened", "wrap",
+    "apply", "array_dtype", "as_tensor", "flattened", "plan_of", "python_scalar", "scalar_tensor",
+    "unflattened", "wrap",
 ]  # fmt: skip
 
 _CACHE_LIMIT: Final = 8192
@@ -366,6 +367,7 @@ def _run_body(op: Op[Any, Any], views: Sequence[View | None], attrs: dict[str, A
 
 
 def unflattened(op: Op[Any, Any], flat: list[Any], lengths: tuple[int, ...]) -> list[Any]:
+    """Put flat tensors back into the lists they came from."""
     remaining, sizes = iter(flat), iter(lengths)
     result: list[Any] = []
     for name in op.schema.tensors:

@@ -1,7 +1,8 @@
 """Reverse-mode differentiation of any order over the tape.
 
 A gradient rule is written in grilly ops, so a backward pass that is itself recorded (``create_graph=True``) can
-be differentiated again. An op without a rule, or one whose rule relies on residuals, is differentiated through its body.
+be differentiated again. An op without a rule, or one whose rule relies on residuals, is differentiated
+through its body.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from grilly_core.apply import apply, as_tensor
 from grilly_core.buffer import View
 from grilly_core.config import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from grilly_core.errors import AutogradError, ShapeError
 from grilly_core.opspec import Handle, Op, Schema, TensorList
 from grilly_core.tape import Edge, Leaf, Node
-from grilly_core.apply import apply, as_tensor
 from grilly_core.tensor import Tensor
 
 __all__ = [
@@ -184,7 +185,8 @@ def _starts(tensors: Sequence[Tensor], gradients: Sequence[Any]) -> list[tuple[E
         if gradient is None:
             if tensor._value.spec.size != 1:
                 raise AutogradError(
-                    f"backward of a tensor of shape {tensor.shape} needs its gradient; pass one, or reduce to one element first."
+                    f"backward of a tensor of shape {tensor.shape} needs its gradient; pass one, or reduce to one "
+                    "element first."
                 )
             gradient = _ones_like(tensor.detach())
         gradient = as_tensor(gradient, tensor)
@@ -295,7 +297,8 @@ def _pulled(
     """Return the gradients of a node's inputs, with where they go."""
     if node.freed:
         raise AutogradError(
-            f"backward through {node.op.name!r} a second time: its values were freed; pass retain_graph=True the first time."
+            f"backward through {node.op.name!r} a second time: its values were freed; pass retain_graph=True "
+            "the first time."
         )
     needs = tuple(
         e is not None and (useful is None or isinstance(e[0], Leaf) or id(e[0]) in useful) for e in node.edges
@@ -482,6 +485,7 @@ class custom_vjp:
         return rule
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """See the class."""
         rule = self._rule
         if rule is None:
             raise AutogradError(

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from grilly_core import config, dtypes
+from grilly_core.apply import as_tensor, plan_of
 from grilly_core.buffer import Buffer, Spec, View, contiguous_spec
 from grilly_core.device import Context, default_context
 from grilly_core.errors import CaptureError
@@ -21,7 +22,6 @@ from grilly_core.opspec import Handle
 from grilly_core.plan import EAGER, KernelPlan, Ref, Views
 from grilly_core.random import Generator
 from grilly_core.tape import Leaf
-from grilly_core.apply import as_tensor, plan_of
 from grilly_core.tensor import Tensor
 
 __all__ = ["Capture", "Program", "Recorder", "capture"]
@@ -71,7 +71,8 @@ def _cells(state: Any, prefix: str = "state") -> list[Cell]:
         pairs = [*state.named_parameters(), *state.named_buffers()]
         return [c for name, t in pairs for c in _cells(t, name)]
     raise CaptureError(
-        f"capture: {prefix} is a {type(state).__name__}; expected modules, optimisers, tensors, or lists and dicts of them."
+        f"capture: {prefix} is a {type(state).__name__}; expected modules, optimisers, tensors, or lists "
+        "and dicts of them."
     )
 
 
@@ -186,7 +187,8 @@ class Recorder:
     def refuse_read(self) -> None:
         """Refuse a host read."""
         raise CaptureError(
-            "capture: the step reads a value on the host (item(), numpy(), print, if tensor: ...); return the tensor and "
+            "capture: the step reads a value on the host (item(), numpy(), print, if tensor: ...); return "
+            "the tensor and "
             "read it after the step."
         )
 
@@ -404,7 +406,8 @@ class Program:
             shared = view.buffer.shared or self._is_held(view, i, cell)
             if current is not view and current.shape != view.shape:
                 raise CaptureError(
-                    f"capture: {cell.name} changed its shape from {view.shape} to {current.shape}; capture the step again."
+                    f"capture: {cell.name} changed its shape from {view.shape} to {current.shape}; capture the step "
+                    "again."
                 )
             if shared:
                 self._buffers[self.record.starts[i]] = self._fresh(self.record.starts[i])
@@ -509,7 +512,8 @@ class Capture:
     def _stage(self, key: Any) -> _Stage:
         if key not in self.programs and len(self.programs) >= _MAX_PROGRAMS:
             raise CaptureError(
-                f"capture: more than {_MAX_PROGRAMS} input signatures; keep shapes fixed, for example with drop_last=True."
+                f"capture: more than {_MAX_PROGRAMS} input signatures; keep shapes fixed, for example with "
+                "drop_last=True."
             )
         return self.programs.setdefault(key, _Stage())
 
@@ -628,7 +632,8 @@ def _compare(first: _Record, second: _Record) -> None:
             equal_nan=view.dtype.kind in "fc",
         ):
             raise CaptureError(
-                f"capture: a constant of the step ({view.spec!r}) differs between two calls; pass it as a tensor argument."
+                f"capture: a constant of the step ({view.spec!r}) differs between two calls; pass it as a tensor "
+                "argument."
             )
     if first.ends != second.ends or first.starts != second.starts:
         names = [c.name for c, x, y in zip(second.cells, first.ends, second.ends, strict=True) if x != y]
@@ -648,7 +653,8 @@ def capture(function: Callable[..., Any], state: Any = ()) -> Capture:
     Parameters
     ----------
     function : callable
-        The step. Its arguments are tensors (or arrays), whose values may change from call to call, and hashable constants.
+        The step. Its arguments are tensors (or arrays), whose values may change from call to call, and
+        hashable constants.
     state : Module, Optimizer, Tensor, or a list or dict of them
         Everything the step reads or writes that outlives it.
 
@@ -660,7 +666,8 @@ def capture(function: Callable[..., Any], state: Any = ()) -> Capture:
     Raises
     ------
     CaptureError
-        When called: if two calls differ, if the step reads values on the host, falls back to the CPU, or uses tensors that
+        When called: if two calls differ, if the step reads values on the host, falls back to the CPU, or
+        uses tensors that
         are neither arguments nor state.
 
     Examples

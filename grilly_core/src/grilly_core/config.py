@@ -55,9 +55,8 @@ class State:
 
 
 _policies: dict[tuple[bool, str], Policy] = {(True, "highest"): State().policy}
-_state: Final[ContextVar[State]] = ContextVar(
-    "grilly_state", default=State(policy=_policies[(True, "highest")])
-)
+_INITIAL: Final = State(policy=_policies[(True, "highest")])
+_state: Final[ContextVar[State]] = ContextVar("grilly_state", default=_INITIAL)
 current = _state.get
 
 

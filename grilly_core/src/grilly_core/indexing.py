@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from grilly_core import config, dtypes
+from grilly_core.apply import as_tensor, plan_of
 from grilly_core.buffer import is_sole_owner, make_spec
 from grilly_core.dtypes import promote
 from grilly_core.errors import ShapeError
 from grilly_core.layout import broadcast_shapes, contiguous_strides, make_layout
 from grilly_core.opspec import Handle
-from grilly_core.plan import EAGER
-from grilly_core.apply import as_tensor, plan_of
+from grilly_core.plan import EAGER, KernelPlan
 from grilly_core.tensor import Tensor
 
 __all__ = ["getitem", "setitem"]
@@ -126,7 +126,8 @@ def _position(item: Any, n: int, axis: int) -> int:
         index = operator.index(item)
     except TypeError as error:
         raise IndexError(
-            f"index: expected an integer, a slice, '...', None, a mask or an integer array; received {type(item).__name__}."
+            "index: expected an integer, a slice, '...', None, a mask or an integer array; received "
+            f"{type(item).__name__}."
         ) from error
     if not -n <= index < n:
         raise IndexError(f"index: {index} is out of range for axis {axis} of size {n}.")
@@ -278,7 +279,10 @@ def _written_in_place(x: Tensor, basic: Basic, part: Tensor) -> bool:
     if 0 in basic.sizes:
         return True
     target = context.view(view.buffer, make_spec(make_layout(basic.sizes, strides), x.dtype, context), offset)
-    plan_of(_copy.op, (part._value.spec,), (), state, False).emit(EAGER, [part._value], {0: target})
+    plan = plan_of(_copy.op, (part._value.spec,), (), state, False)
+    if not isinstance(plan, KernelPlan):
+        return False
+    plan.emit(EAGER, [part._value], {0: target})
     return True
 
 

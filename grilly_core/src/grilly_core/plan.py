@@ -116,6 +116,7 @@ class KernelPlan(Plan):
         self.used = False
 
     def emit(self, sink: Sink, views: Views, reuse: Reuse | None = None) -> list[View]:
+        """Emit into a sink; see `Plan.emit`."""
         if self.prepare is not None:
             views = prepared(sink, views, self.prepare)
         if reuse:
@@ -155,6 +156,7 @@ class ViewPlan(Plan):
         self.used = False
 
     def emit(self, sink: Sink, views: Views, reuse: Reuse | None = None) -> list[View]:
+        """Emit into a sink; see `Plan.emit`."""
         view = views[0]
         assert view is not None
         start = view.offset
@@ -229,10 +231,12 @@ class Tracer:
         return View(SymbolicBuffer(self.context, slot, spec.nbytes), spec, 0, None)
 
     def alloc(self, spec: Spec) -> View:
+        """Allocate, or note the allocation."""
         self.slots.append(spec)
         return self._symbol(len(self.slots) - 1, spec)
 
     def view(self, buffer: Buffer, spec: Spec, offset: int) -> View:
+        """Show a buffer."""
         return View(
             buffer,
             spec,
@@ -241,6 +245,7 @@ class Tracer:
         )
 
     def launch(self, plan: KernelPlan, outs: list[View], ins: Views) -> None:
+        """Write the launch down."""
         in_refs = tuple(None if v is None else self.ref(v) for v in ins)
         self.launches.append(Launch(plan, in_refs, tuple(map(self.ref, outs))))
 
@@ -324,6 +329,7 @@ class ProgramPlan(Plan):
         self.used = False
 
     def emit(self, sink: Sink, views: Views, reuse: Reuse | None = None) -> list[View]:
+        """Emit into a sink; see `Plan.emit`."""
         held: list[Any] = [None] * len(self.slots)
         held[: self.n_inputs] = views
         for slot, constant in self.constants.items():

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["NumPyProtocols"]
 
 #: NumPy ufunc → op.
-_UFUNCS: Final = {
-    name: name
-    for name in (
-        "add expm1 exp exp2 log log10 log1p log2 logaddexp sqrt square reciprocal sin cos tan sinh cosh tanh floor ceil trunc maximum "
-        "minimum hypot copysign isnan isinf isfinite signbit bitwise_and bitwise_or bitwise_xor logical_and logical_or "
-        "logical_not logical_xor remainder sign"
-    ).split()
-} | {
-    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "floor_divide": "floordiv", "negative": "neg",
-    "absolute": "abs", "power": "pow", "float_power": "pow", "matmul": "matmul_any", "equal": "eq", "not_equal": "ne", "less": "lt",
-    "less_equal": "le", "greater": "gt", "greater_equal": "ge", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
-    "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "invert": "bitwise_not",
-    "left_shift": "shift_left", "right_shift": "shift_right", "conjugate": "conj",
-}  # fmt: skip
+_SAME = """
+    add expm1 exp exp2 log log10 log1p log2 logaddexp sqrt square reciprocal sin cos tan sinh cosh tanh floor ceil trunc
+    maximum minimum hypot copysign isnan isinf isfinite signbit bitwise_and bitwise_or bitwise_xor logical_and
+    logical_or logical_not logical_xor remainder sign nextafter
+"""
+_RENAMED = """
+    subtract=sub multiply=mul divide=div true_divide=div floor_divide=floordiv negative=neg absolute=abs
+    power=pow float_power=pow matmul=matmul_any equal=eq not_equal=ne less=lt less_equal=le greater=gt greater_equal=ge
+    arcsin=asin arccos=acos arctan=atan arctan2=atan2 arcsinh=asinh arccosh=acosh arctanh=atanh invert=bitwise_not
+    left_shift=shift_left right_shift=shift_right conjugate=conj
+"""
+_UFUNCS: Final[dict[str, str]] = {n: n for n in _SAME.split()} | dict(
+    pair.split("=") for pair in _RENAMED.split()
+)
 _REDUCING: Final = {
     "add": "sum",
     "maximum": "max",
@@ -111,7 +111,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "ndim": lambda a: a.ndim,
     "size": lambda a: a.numel(),
     **{n: _api(n) for n in ("zeros_like", "ones_like", "full_like", "empty_like")},
-    "allclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: np.allclose(_plain(a), _plain(b), rtol, atol, equal_nan),
+    "allclose": lambda a, b, **options: np.allclose(_plain(a), _plain(b), **options),
     "array_equal": lambda a, b: np.array_equal(_plain(a), _plain(b)),
 }  # fmt: skip
 
@@ -129,14 +129,15 @@ class NumPyProtocols:
         _value: View
         _node: Node | Leaf | None
 
-        def numpy(self, *, copy: bool = False) -> NDArray[Any]: ...
+        def numpy(self, *, copy: bool = False) -> NDArray[Any]: ...  # noqa: D102 - for the type checker
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         array = self.numpy()
         changes = dtype is not None and np.dtype(dtype) != array.dtype
         if copy is False and (changes or self._value.array is None):
             raise ValueError(
-                f"a copy of the tensor is needed (device {self._value.spec.context.device}, {array.dtype} to {dtype}), and "
+                f"a copy of the tensor is needed (device {self._value.spec.context.device}, {array.dtype} to "
+                f"{dtype}), and "
                 "copy=False forbids it."
             )
         if changes:

@@ -35,7 +35,8 @@ class Kernel:
     dtypes : frozenset of str
         Codes of the types it accepts for its floating inputs (for all inputs, if none is floating).
     layout : {"strided", "contiguous", "broadcast"}
-        With ``"contiguous"`` core copies other inputs first; with ``"broadcast"`` the inputs of an elementwise op come as
+        With ``"contiguous"`` core copies other inputs first; with ``"broadcast"`` the inputs of an
+        elementwise op come as
         they are, and the kernel repeats their axes itself.
     when : callable, optional
         Further condition on specs and attributes; asked only when a plan is built.

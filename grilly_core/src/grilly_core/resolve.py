@@ -39,7 +39,7 @@ from grilly_core.plan import (
 )
 from grilly_core.registry import Kernel
 
-__all__ = ["Condition", "FallbackPlan", "build", "infer"]
+__all__ = ["Condition", "FallbackPlan", "build", "infer", "on_device"]
 
 Specs = Sequence[Spec | None]
 device.on_open(registry.collect_kernels)
@@ -211,9 +211,7 @@ class _Resolver:
 
     def inner(self, name: str, spec: Spec, values: tuple[Any, ...]) -> Plan:
         plan = build(registry.get(name), (spec,), values, self.state, False, self.context)
-        if isinstance(plan, FallbackPlan):
-            raise _Unresolved(f"{name} does not run on {self.context.device}")
-        return plan
+        return on_device(plan)
 
     def computed_wider(self, kernel: Kernel) -> Plan | None:
         """Cast to the type the kernel computes in, run the op there, cast back."""
@@ -318,6 +316,13 @@ def trace_body(
     return tracer, outs
 
 
+def on_device(plan: Plan) -> Plan:
+    """Return a plan that runs on its own device; one that falls back ends the tracing of a body."""
+    if isinstance(plan, FallbackPlan):
+        raise _Unresolved(f"{plan.op.name} does not run on {plan.context.device} ({plan.reason})")
+    return plan
+
+
 # The body works on tensors, which are a layer above; `tensor` puts its runner here.
 _run_body: list[Any] = []
 
@@ -330,9 +335,7 @@ def emit_symbolic(
     specs = [None if v is None else v.spec for v in views]
     if not isinstance(tracer, _MetaTracer) or op.kind == "view":
         plan: Plan = plan_of(op, specs, values, state, record, tracer.context)
-        if isinstance(plan, FallbackPlan):
-            raise _Unresolved(f"{op.name} does not run on {tracer.context.device} ({plan.reason})")
-        return plan, plan.emit(tracer, views), plan.attrs
+        return plan, on_device(plan).emit(tracer, views), plan.attrs
     context = _context_of(op, specs, tracer.context)
     attrs = op.attributes(values, specs)
     inferred = infer(op, specs, attrs, state, context)
@@ -366,6 +369,7 @@ class FallbackPlan(Plan):
         self.used = False
 
     def emit(self, sink: Sink, views: Views, reuse: Reuse | None = None) -> list[View]:
+        """Emit into a sink; see `Plan.emit`."""
         nbytes = sum(v.nbytes for v in views if v is not None)
         self.permit(nbytes)
         if sink is not EAGER:
@@ -399,6 +403,7 @@ class FallbackPlan(Plan):
             )
 
     def moved(self, view: View, context: Context, direction: str) -> View:
+        """Copy one value across, counted."""
         array = view.buffer.context.download(view)
         events.emit(events.Transfer(direction, view.nbytes, str(self.context.device), "fallback"))
         return context.upload(array, view.dtype)

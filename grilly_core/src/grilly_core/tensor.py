@@ -13,7 +13,7 @@ import numpy as np
 
 from grilly_core import config, dtypes
 from grilly_core.buffer import View
-from grilly_core.device import Device
+from grilly_core.device import Device, open_context
 from grilly_core.dtypes import DType
 from grilly_core.errors import AutogradError, CaptureError, DTypeError, ShapeError, WriteError
 from grilly_core.methods import TensorMethods
@@ -454,6 +454,24 @@ class Tensor(NumPyProtocols, TensorMethods):
 
         indexing.setitem(self, key, value)
 
+    def __copy__(self) -> Tensor:
+        return Tensor(self._value, self._node, self._index, self._view_of)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if isinstance(self._node, Node):
+            raise AutogradError(
+                "deepcopy of the result of an op would tear it off its history; call .detach().clone()."
+            )
+        made = memo[id(self)] = Tensor(self.detach().clone()._value, None if self._node is None else Leaf())
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self._node, Node):
+            raise AutogradError(
+                "the result of an op cannot be pickled with its history; call .detach() first."
+            )
+        return _restored, (self._host(), str(self.device), self.requires_grad)
+
     # -- values --------------------------------------------------------------------------------------------
 
     def detach(self) -> Tensor:
@@ -482,7 +500,8 @@ class Tensor(NumPyProtocols, TensorMethods):
         if new.dtype is not self.dtype:
             if dtypes.promote(self.dtype, new.dtype) is not self.dtype:
                 raise DTypeError(
-                    f"{what}: a {new.dtype.name} result does not fit the tensor's {self.dtype.name}; cast with .to(...) first."
+                    f"{what}: a {new.dtype.name} result does not fit the tensor's {self.dtype.name}; cast with "
+                    ".to(...) first."
                 )
             new = new.to(self.dtype)
         if new._value.spec.context is not self._value.spec.context:
@@ -525,3 +544,9 @@ class Tensor(NumPyProtocols, TensorMethods):
         from grilly_core import autograd
 
         return autograd.register_hook(self, hook)
+
+
+def _restored(array: NDArray[Any], device: str, requires_grad: bool) -> Tensor:
+    """Make the tensor that was pickled."""
+    view = open_context(device).upload(array, dtypes.from_numpy(array.dtype))
+    return Tensor(view, Leaf() if requires_grad else None)

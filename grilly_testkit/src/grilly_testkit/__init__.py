@@ -1,6 +1,7 @@
 """Conformance suite for authors of grilly backends and operators.
 
-`conformance.run` checks a device; `BackendConformance` does the same as pytest tests to subclass. The names are imported
+`conformance.run` checks a device; `BackendConformance` does the same as pytest tests to subclass. The
+names are imported
 when they are used.
 """
 

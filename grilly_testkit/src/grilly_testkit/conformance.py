@@ -18,10 +18,10 @@ from grilly_core import registry
 from grilly_core.device import open_context
 from grilly_core.io import atomic_write
 from grilly_core.opspec import Op
-from grilly_testkit.modes import Finding, Mode, findings, modes_for
 from grilly_core.samples import cases_of
+from grilly_testkit.modes import Finding, Mode, findings, modes_for
 
-__all__ = ["Report", "checkable", "check", "read_xfails", "run"]
+__all__ = ["Report", "check", "checkable", "read_xfails", "run"]
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from grilly_core import config, dtypes, registry, resolve
+from grilly_core.apply import plan_of
 from grilly_core.buffer import Buffer, Spec, View, contiguous_spec, make_spec
 from grilly_core.capture import Capture
 from grilly_core.device import open_context
@@ -20,11 +21,10 @@ from grilly_core.gradcheck import gradcheck
 from grilly_core.layout import make_layout
 from grilly_core.opspec import Op
 from grilly_core.plan import EAGER
-from grilly_core.apply import plan_of
+from grilly_core.samples import Case, cases_of
 from grilly_core.tensor import Tensor
 from grilly_testkit import running
 from grilly_testkit.reference import reference_device
-from grilly_core.samples import Case, cases_of
 
 __all__ = ["MODES", "Finding", "Mode", "modes_for"]
 

@@ -13,8 +13,8 @@ from grilly_core import dtypes
 from grilly_core.autograd import grad
 from grilly_core.config import enable_grad
 from grilly_core.device import open_context
-from grilly_core.tensor import Tensor
 from grilly_core.samples import Case, ErrorCase
+from grilly_core.tensor import Tensor
 
 __all__ = ["arrays_of", "close", "differentiable", "gradients", "outputs", "placed", "run", "widened"]
 

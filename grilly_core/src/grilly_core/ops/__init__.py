@@ -23,6 +23,7 @@ from grilly_core.ops import (
 )
 
 __all__ = [
-    "complex", "creation", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations", "nn_conv", "nn_embedding", "nn_norm", "nn_pool",
+    "complex", "creation", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations", "nn_conv",
+    "nn_embedding", "nn_norm", "nn_pool",
     "optim", "primitives", "random", "reduce", "structure", "views",
 ]  # fmt: skip

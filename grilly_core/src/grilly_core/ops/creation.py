@@ -21,7 +21,8 @@ from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid", "ones",
+    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace",
+    "meshgrid", "ones",
     "ones_like", "tensor", "tril", "triu", "zeros", "zeros_like",
 ]  # fmt: skip
 
@@ -175,7 +176,8 @@ def asarray(
     device : Device or str, optional
         By default a tensor's own, else the default device.
     copy : bool, optional
-        False shares memory with a NumPy array on the CPU, and raises where that is impossible; the caller then promises not
+        False shares memory with a NumPy array on the CPU, and raises where that is impossible; the caller
+        then promises not
         to write to the array. True always copies.
     requires_grad : bool
 

@@ -18,8 +18,10 @@ from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "UniqueAll", "UniqueCounts", "UniqueInverse", "argsort", "index_add", "masked_fill", "nonzero", "put_along_axis", "scatter_along_axis",
-    "searchsorted", "sort", "take", "take_along_axis", "topk", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "UniqueAll", "UniqueCounts", "UniqueInverse", "argsort", "index_add", "masked_fill", "nonzero",
+    "put_along_axis", "scatter_along_axis",
+    "searchsorted", "sort", "take", "take_along_axis", "topk", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
 ]  # fmt: skip
 
 
@@ -326,7 +328,10 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """Return the distinct values in order, where each first occurs, the inverse map and the counts; each NaN is distinct."""
+    """Return the distinct values in order, where each first occurs, the inverse map and the counts.
+
+    Each NaN is distinct.
+    """
     x = as_tensor(x)
     flat = reshape(x, shape=(-1,))
     size = flat.shape[0]

@@ -63,7 +63,7 @@ def _reduced(values: Tensor, reduction: str, total_weight: Tensor | None = None)
     return total / count
 
 
-@op("nn.cross_entropy", hidden=1, autocast="f32")
+@op("nn.cross_entropy", hidden=1, autocast="f32", nondiff_inputs={"weight"})
 def cross_entropy(
     logits: Tensor,
     target: Tensor,

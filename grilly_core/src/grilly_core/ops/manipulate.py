@@ -11,8 +11,10 @@ from grilly_core.ops import structure, views
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "concatenate", "expand_dims", "flip", "matrix_transpose",
-    "moveaxis", "pad", "permute_dims", "repeat", "reshape", "roll", "split", "squeeze", "stack", "swapaxes", "tile", "unstack",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "concatenate", "expand_dims", "flip",
+    "matrix_transpose",
+    "moveaxis", "pad", "permute_dims", "repeat", "reshape", "roll", "split", "squeeze", "stack", "swapaxes",
+    "tile", "unstack",
 ]  # fmt: skip
 
 

@@ -757,7 +757,8 @@ def scatter(x: Spec, index: Spec, updates: Spec, *, axis: int, mode: str = "set"
     wanted = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     if index.ndim != 1 or updates.shape != wanted:
         raise ShapeError(
-            f"scatter: expected updates of shape {wanted} for x {x.shape} and index {index.shape}; received {updates.shape}."
+            f"scatter: expected updates of shape {wanted} for x {x.shape} and index {index.shape}; received "
+            f"{updates.shape}."
         )
     return Inferred(((x.shape, x.dtype),), (x.dtype, None, x.dtype))
 
@@ -852,7 +853,8 @@ def _(s: Any) -> None:
 def random_bits(state: Spec, *, size: int, relative: int = 0) -> Inferred:
     """`size` random 32-bit words: Philox4x32-10 (Salmon et al. 2011) of the generator `state`.
 
-    ``state`` is uint32[4]: key low, key high, block offset low, block offset high. Word ``4 b + j`` is word j of the block
+    ``state`` is uint32[4]: key low, key high, block offset low, block offset high. Word ``4 b + j`` is
+    word j of the block
     with counter ``offset + relative + b``.
     """
     if state.dtype is not dtypes.uint32 or state.shape != (4,):

@@ -21,7 +21,8 @@ from grilly_core.random import Generator, default_generator
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "bernoulli", "multinomial", "normal", "permutation", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "uniform",
+    "bernoulli", "multinomial", "normal", "permutation", "rand", "rand_like", "randint", "randn",
+    "randn_like", "randperm", "uniform",
 ]  # fmt: skip
 
 
@@ -272,7 +273,8 @@ def multinomial(
     Raises
     ------
     ValueError
-        If a weight is negative or not finite, all are zero, or fewer than `num_samples` are positive without replacement.
+        If a weight is negative or not finite, all are zero, or fewer than `num_samples` are positive
+        without replacement.
     """
     x = as_tensor(weights).detach()
     host = np.asarray(x.numpy(), np.float64)
@@ -304,7 +306,8 @@ def _check_weights(host: Any, num_samples: int, replacement: bool) -> None:
         raise ValueError("multinomial: the weights sum to zero, so nothing can be drawn.")
     if not replacement and num_samples > support:
         raise ValueError(
-            f"multinomial: {num_samples} samples without replacement from {support} positive weights; pass replacement=True."
+            f"multinomial: {num_samples} samples without replacement from {support} positive weights; pass "
+            "replacement=True."
         )
 
 

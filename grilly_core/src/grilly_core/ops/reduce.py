@@ -21,7 +21,8 @@ from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "logsumexp",
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum",
+    "diff", "logsumexp",
     "max", "mean", "min", "norm", "prod", "std", "sum", "var",
 ]  # fmt: skip
 

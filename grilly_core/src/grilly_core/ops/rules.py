@@ -20,7 +20,8 @@ def require(name: str, spec: Spec, kinds: str, argument: str = "x") -> None:
         words = {"b": "bool", "u": "unsigned", "i": "integer", "f": "floating", "c": "complex"}
         expected = " or ".join(words[k] for k in kinds)
         raise DTypeError(
-            f"{name}: {argument} must be {expected}; received {spec.dtype.name} of shape {spec.shape}. Cast it with .to(...)."
+            f"{name}: {argument} must be {expected}; received {spec.dtype.name} of shape {spec.shape}. Cast "
+            "it with .to(...)."
         )
 
 

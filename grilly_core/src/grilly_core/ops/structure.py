@@ -17,6 +17,7 @@ from grilly_core.layout import make_layout, normalize_axis
 from grilly_core.ops.primitives import cast, gather, iota
 from grilly_core.ops.views import broadcast_to, expand_dims, permute_dims, reshape, subview
 from grilly_core.opspec import TensorList, op
+from grilly_core.resolve import on_device
 from grilly_core.tensor import Tensor
 
 __all__ = ["assemble", "concat", "concatenate", "pad", "repeat", "roll", "split", "stack", "tile", "unstack"]
@@ -54,7 +55,7 @@ def _launch(tracer: Any, name: str, ins: list[Any], values: tuple[Any, ...], out
     if getattr(tracer, "meta", False):
         return
     plan = plan_of(registry.get(name), [v.spec for v in ins], values, state, False, tracer.context)
-    plan.emit(tracer, ins, {0: out})
+    on_device(plan).emit(tracer, ins, {0: out})
 
 
 def sum_of(numbers: Any) -> int:

@@ -223,37 +223,55 @@ def _(s: Any) -> None:
 
 @view_op("subview")
 def subview(
-    layout: Layout, *, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+    layout: Layout,
+    *,
+    starts: tuple[int, ...],
+    sizes: tuple[int, ...],
+    steps: tuple[int, ...],
+    axes: tuple[int, ...] | None = None,
 ) -> Viewed:
-    """A slice along every axis: first index, number of elements and step (which may be negative)."""
+    """A slice along every axis: first index, number of elements and step (which may be negative).
+
+    `axes` says which source axis each axis of the result is (-1: a new one); those left out must have size 1.
+    """
     offset = 0
     if 0 not in sizes:
         for start, stride in zip(starts, layout.strides, strict=True):
             offset += start * stride
-    return sizes, tuple(s * k for s, k in zip(layout.strides, steps, strict=True)), offset
+    strides = tuple(s * k for s, k in zip(layout.strides, steps, strict=True))
+    if axes is None:
+        return sizes, strides, offset
+    return (
+        tuple(1 if a < 0 else sizes[a] for a in axes),
+        tuple(1 if a < 0 else strides[a] for a in axes),
+        offset,
+    )
 
 
 @subview.vjp
 def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
     parts = ((attrs["starts"], attrs["steps"]),)
-    return (_assemble([grads[0]], shape=ins[0].shape, places=parts, fill=0),)
+    g = grads[0] if attrs["axes"] is None else reshape(grads[0], shape=attrs["sizes"])
+    return (_assemble([g], shape=ins[0].shape, places=parts, fill=0),)
 
 
 @subview.reference
-def _(x: Any, *, starts: Any, sizes: Any, steps: Any) -> Any:
+def _(x: Any, *, starts: Any, sizes: Any, steps: Any, axes: Any) -> Any:
     import numpy as np
 
-    return (
+    part = (
         x[np.ix_(*[a + k * np.arange(n) for a, n, k in zip(starts, sizes, steps, strict=True)])]
         if x.ndim
         else x
     )
+    return part if axes is None else part.reshape([1 if a < 0 else sizes[a] for a in axes])
 
 
 @subview.samples
 def _(s: Any) -> None:
     s.case(s.f32(5, 6), starts=(1, 5), sizes=(3, 3), steps=(1, -2))
     s.case(s.f32(5, 6), starts=(0, 0), sizes=(0, 6), steps=(1, 1))
+    s.case(s.f32(5, 6), starts=(2, 1), sizes=(1, 3), steps=(1, 2), axes=(-1, 1))
 
 
 @view_op("sliding_window")
