@@ -114,7 +114,9 @@ def test_schedule_sequences():
     assert rates(lambda o: lr_scheduler.StepLR(o, 2, 0.1), 6) == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
     cosine = [1, 0.853553, 0.5, 0.146447, 0, 0.146447, 0.5]
     assert rates(lambda o: lr_scheduler.CosineAnnealingLR(o, 4), 7) == pytest.approx(cosine, abs=1e-6)
-    assert rates(lambda o: lr_scheduler.LinearLR(o, 0.25, 1.0, 3), 5) == pytest.approx([0.25, 0.5, 0.75, 1, 1])
+    assert rates(lambda o: lr_scheduler.LinearLR(o, 0.25, 1.0, 3), 5) == pytest.approx(
+        [0.25, 0.5, 0.75, 1, 1]
+    )
 
 
 def test_plateau_sequence():
@@ -238,7 +240,9 @@ def test_schedule_state_round_trip():
         lr_scheduler.StepLR(b, 2).load_state_dict({"gamma": 1})
 
 
-@pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.AdamW(p, lr=0.1)])
+@pytest.mark.parametrize(
+    "make", [lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.AdamW(p, lr=0.1)]
+)
 def test_a_captured_step_sees_changes_of_the_rate(make):
     def run(captured):
         grilly.manual_seed(0)
@@ -267,7 +271,11 @@ def test_vectors_of_parameters():
     vector = nn.utils.parameters_to_vector(model.parameters())
     assert vector.shape == (9,)
     nn.utils.vector_to_parameters(grilly.arange(9, dtype="float32"), model.parameters())
-    assert model.weight.tolist() == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]] and model.bias.tolist() == [6.0, 7.0, 8.0]
+    assert model.weight.tolist() == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]] and model.bias.tolist() == [
+        6.0,
+        7.0,
+        8.0,
+    ]
     with pytest.raises(ValueError, match="9"):
         nn.utils.vector_to_parameters(grilly.ones(8), model.parameters())
 

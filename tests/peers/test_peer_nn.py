@@ -101,7 +101,9 @@ def assert_equal_runs(ours, theirs, x, rng):
     np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-4, atol=1e-4)
     theirs_by_name = dict(theirs.named_parameters())
     for name, p in ours.named_parameters():
-        np.testing.assert_allclose(p.grad.numpy(), theirs_by_name[name].grad.numpy(), rtol=1e-4, atol=2e-4, err_msg=name)
+        np.testing.assert_allclose(
+            p.grad.numpy(), theirs_by_name[name].grad.numpy(), rtol=1e-4, atol=2e-4, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -110,10 +112,15 @@ def test_module_equals_torch(name):
     ours, theirs, x, rng = paired(make, shape)
     assert_equal_runs(ours, theirs, x, rng)
     for key, value in theirs.state_dict().items():  # running statistics moved alike
-        np.testing.assert_allclose(ours.state_dict()[key].numpy(), value.numpy(), rtol=1e-5, atol=1e-6, err_msg=key)
+        np.testing.assert_allclose(
+            ours.state_dict()[key].numpy(), value.numpy(), rtol=1e-5, atol=1e-6, err_msg=key
+        )
     ours.eval(), theirs.eval()
     np.testing.assert_allclose(
-        ours(grilly.asarray(x)).detach().numpy(), theirs(torch.from_numpy(x)).detach().numpy(), rtol=2e-5, atol=2e-5
+        ours(grilly.asarray(x)).detach().numpy(),
+        theirs(torch.from_numpy(x)).detach().numpy(),
+        rtol=2e-5,
+        atol=2e-5,
     )
 
 
@@ -143,7 +150,9 @@ def test_initial_distribution_equals_torch(name):
         n = a.size
         assert a.shape == b.shape
         np.testing.assert_allclose(a.std(), b.std(), rtol=6 / np.sqrt(n), atol=1e-6, err_msg=key)
-        np.testing.assert_allclose(np.abs(a).max(), np.abs(b).max(), rtol=0.3 if name == "Embedding" else 0.05)
+        np.testing.assert_allclose(
+            np.abs(a).max(), np.abs(b).max(), rtol=0.3 if name == "Embedding" else 0.05
+        )
 
 
 LOSSES = {
@@ -214,9 +223,7 @@ def test_weighted_losses_equal_torch():
         (x,),
         (share,),
     )
-    compare_losses(
-        nn.NLLLoss(grilly.asarray(w)), torch.nn.NLLLoss(torch.from_numpy(w)), (x,), (t,)
-    )
+    compare_losses(nn.NLLLoss(grilly.asarray(w)), torch.nn.NLLLoss(torch.from_numpy(w)), (x,), (t,))
 
 
 def test_losses_of_vectors_equal_torch():
@@ -225,7 +232,10 @@ def test_losses_of_vectors_equal_torch():
     sign = np.array([1, -1, 1, -1, -1])
     for reduction in ("mean", "sum", "none"):
         compare_losses(
-            nn.CosineEmbeddingLoss(0.1, reduction), torch.nn.CosineEmbeddingLoss(0.1, reduction=reduction), (a, b), (sign,)
+            nn.CosineEmbeddingLoss(0.1, reduction),
+            torch.nn.CosineEmbeddingLoss(0.1, reduction=reduction),
+            (a, b),
+            (sign,),
         )
         for settings in ({}, {"swap": True}, {"p": 1.0}):
             compare_losses(
@@ -242,7 +252,10 @@ def test_cross_entropy_over_images_and_sequences():
     t = rng.integers(0, 5, (2, 3, 4))
     for reduction in ("mean", "none"):
         compare_losses(
-            nn.CrossEntropyLoss(reduction=reduction), torch.nn.CrossEntropyLoss(reduction=reduction), (x,), (t,)
+            nn.CrossEntropyLoss(reduction=reduction),
+            torch.nn.CrossEntropyLoss(reduction=reduction),
+            (x,),
+            (t,),
         )
     moved = functional.cross_entropy(np.moveaxis(x, 1, -1), t, class_dim=-1)
     want = torch.nn.functional.cross_entropy(torch.from_numpy(x), torch.from_numpy(t))
@@ -260,7 +273,9 @@ def test_embedding_equals_torch(settings):
     g = rng.normal(size=(3, 4, 3)).astype(np.float32)
     out.backward(grilly.asarray(g)), want.backward(torch.from_numpy(g))
     np.testing.assert_allclose(ours.weight.grad.numpy(), theirs.weight.grad.numpy(), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(ours.weight.detach().numpy(), theirs.weight.detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        ours.weight.detach().numpy(), theirs.weight.detach().numpy(), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
@@ -296,10 +311,14 @@ def test_pooling_indices_equal_torch():
 def test_functions_equal_torch(make):
     x = np.random.default_rng(7).normal(size=(2, 5, 4)).astype(np.float32)
     ours = make(functional, grilly.asarray, x).numpy()
-    np.testing.assert_allclose(ours, make(torch.nn.functional, torch.from_numpy, x).numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        ours, make(torch.nn.functional, torch.from_numpy, x).numpy(), rtol=1e-5, atol=1e-6
+    )
 
 
-@pytest.mark.parametrize("name", ["Conv2d", "Conv1d", "BatchNorm1d-3d", "LayerNorm", "GELU", "Softplus", "AvgPool2d", "MaxPool2d"])
+@pytest.mark.parametrize(
+    "name", ["Conv2d", "Conv1d", "BatchNorm1d-3d", "LayerNorm", "GELU", "Softplus", "AvgPool2d", "MaxPool2d"]
+)
 def test_second_derivative_equals_torch(name):
     shape, make = MODULES[name]
     ours, theirs, x, rng = paired(make, shape)

@@ -122,7 +122,11 @@ def test_schedule_equals_torch(name, kind):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"patience": 1, "cooldown": 2}, {"mode": "max", "patience": 0, "threshold_mode": "abs", "threshold": 0.2}],
+    [
+        {},
+        {"patience": 1, "cooldown": 2},
+        {"mode": "max", "patience": 0, "threshold_mode": "abs", "threshold": 0.2},
+    ],
 )
 def test_plateau_equals_torch(settings):
     a, b = optimisers("SGD")

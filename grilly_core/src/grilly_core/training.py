@@ -210,7 +210,7 @@ class Trainer:
         if not (self.progress and sys.stderr.isatty()):
             return iter(batches)
         try:
-            from tqdm import tqdm
+            from tqdm import tqdm  # type: ignore[import-untyped]
         except ImportError:
             return iter(batches)
         return iter(tqdm(batches, desc=title, leave=False))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from grilly_core.apply import as_tensor
 from grilly_core.dtypes import as_dtype
 from grilly_core.errors import ShapeError
-from grilly_core.apply import as_tensor
 from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:

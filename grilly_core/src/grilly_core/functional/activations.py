@@ -31,7 +31,7 @@ def relu(input: TensorLike, inplace: bool = False) -> Tensor:
     >>> grilly.functional.relu(grilly.tensor([-1.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-    return _written(ops.relu(input), input, inplace)
+    return _written(ops.relu(cast(Tensor, input)), input, inplace)
 
 
 def _written(result: Any, input: Any, inplace: bool) -> Tensor:
@@ -63,7 +63,8 @@ def tanh(input: TensorLike) -> Tensor:
     >>> grilly.functional.tanh(0.0).item()
     0.0
     """
-    return cast(Tensor, primitives.tanh(input))
+    result: Tensor = primitives.tanh(input)
+    return result
 
 
 def gelu(input: TensorLike, approximate: str = "none") -> Tensor:

@@ -45,10 +45,13 @@ def _geometry(
     return {"kernel": kernel, "stride": steps, "padding": both, "dilation": holes, "output_size": sizes}
 
 
-def _max_pool(axes: int, input: Any, return_indices: bool, *how: Any) -> Any:
+def _max_pool(
+    axes: int, input: Any, return_indices: bool, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size,
+    ceil_mode: bool,
+) -> Any:  # fmt: skip
     name = f"max_pool{axes}d"
     x, added = batched(tensor(input), axes, name)
-    geometry = _geometry(x, axes, *how, name)
+    geometry = _geometry(x, axes, kernel_size, stride, padding, dilation, ceil_mode, name)
     if return_indices:
         y, index = ops.max_pool_with_index(x, **geometry)
         return (y.squeeze(0), index.squeeze(0)) if added else (y, index)
@@ -231,11 +234,8 @@ def _max_of_bins(x: Tensor, bins: list[list[tuple[int, int]]]) -> tuple[Tensor, 
 def _pooled(x: Tensor, kernel: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     sizes = tuple(n // k for n, k in zip(x.shape[2:], kernel, strict=True))
     none, ones = ((0, 0),) * len(kernel), (1,) * len(kernel)
-    return cast(
-        "tuple[Tensor, Tensor]",
-        ops.max_pool_with_index(
-            x, kernel=kernel, stride=kernel, padding=none, dilation=ones, output_size=sizes
-        ),
+    return ops.max_pool_with_index(
+        x, kernel=kernel, stride=kernel, padding=none, dilation=ones, output_size=sizes
     )
 
 

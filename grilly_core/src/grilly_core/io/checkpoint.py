@@ -51,6 +51,8 @@ def _encoded(value: Any, where: str, arrays: dict[str, Any]) -> Any:
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, Tensor | np.ndarray | np.generic):
         name = where or "value"
+        while name in arrays:  # a key that holds dots may spell another one's path
+            name += "_"
         arrays[name] = value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
         return {"$tensor": name}
     if isinstance(value, dict):

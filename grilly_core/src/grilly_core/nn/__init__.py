@@ -5,6 +5,8 @@ from __future__ import annotations
 from grilly_core.nn import init, utils
 from grilly_core.nn.activation import *  # noqa: F403
 from grilly_core.nn.activation import __all__ as _activation
+from grilly_core.nn.activation_settings import *  # noqa: F403
+from grilly_core.nn.activation_settings import __all__ as _activation_settings
 from grilly_core.nn.containers import *  # noqa: F403
 from grilly_core.nn.containers import __all__ as _containers
 from grilly_core.nn.conv import Conv1d, Conv2d, Conv3d
@@ -20,5 +22,5 @@ from grilly_core.nn.pooling import __all__ as _pooling
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "Dropout", "Embedding", "Flatten", "Identity", "Linear", "Module", "Parameter",
-    "Unflatten", "init", "utils", *_activation, *_containers, *_loss, *_norm, *_pooling,
+    "Unflatten", "init", "utils", *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling,
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from grilly_core.apply import as_tensor
 from grilly_core.errors import ShapeError
 from grilly_core.functional._arguments import Size, batched, per_axis
 from grilly_core.functional.layers import same_padding
@@ -16,7 +17,6 @@ from grilly_core.nn.parameter import Parameter
 from grilly_core.ops.creation import zeros
 from grilly_core.ops.nn_conv import conv
 from grilly_core.random import Generator
-from grilly_core.apply import as_tensor
 from grilly_core.tensor import Tensor
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d"]

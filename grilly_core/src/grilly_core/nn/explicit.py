@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grilly_core import autograd
+from grilly_core.apply import as_tensor
 from grilly_core.config import is_grad_enabled, no_grad
 from grilly_core.errors import AutogradError
-from grilly_core.apply import as_tensor
 from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -140,7 +140,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """Write the identity to a matrix."""
     if tensor.ndim != 2:
         raise ShapeError(f"eye_: expected a matrix; received shape {tuple(tensor.shape)}.")
-    return _write(tensor, np.eye(*tensor.shape))
+    return _write(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:

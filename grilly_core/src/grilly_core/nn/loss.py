@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from grilly_core import autograd
+from grilly_core.apply import as_tensor
 from grilly_core.config import enable_grad
 from grilly_core.functional import losses as f
 from grilly_core.nn.module import Module
-from grilly_core.apply import as_tensor
 from grilly_core.tensor import Tensor
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from grilly_core.apply import as_tensor
 from grilly_core.config import no_grad
 from grilly_core.dtypes import int32
 from grilly_core.errors import ShapeError
@@ -15,7 +16,6 @@ from grilly_core.nn.module import Module
 from grilly_core.nn.parameter import Parameter
 from grilly_core.ops.creation import ones, zeros
 from grilly_core.ops.nn_norm import layer_norm, rms_norm
-from grilly_core.apply import as_tensor
 from grilly_core.tensor import Tensor
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "LayerNorm", "RMSNorm"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from grilly_core.apply import as_tensor
 from grilly_core.dtypes import DType
 from grilly_core.errors import DTypeError
 from grilly_core.tape import Leaf
-from grilly_core.apply import as_tensor
 from grilly_core.tensor import Tensor
 
 __all__ = ["Parameter"]

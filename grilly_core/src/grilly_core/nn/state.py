@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from grilly_core.apply import as_tensor
 from grilly_core.config import no_grad
 from grilly_core.device import Device
 from grilly_core.dtypes import DType, as_dtype
 from grilly_core.errors import DTypeError, StateDictError
-from grilly_core.apply import as_tensor
 from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:

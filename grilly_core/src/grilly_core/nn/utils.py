@@ -44,7 +44,7 @@ def get_total_norm(
         elif p == 2.0:
             total = sum((t * t).sum() for t in given).sqrt()  # type: ignore[union-attr]
         else:
-            total = sum((t.abs() ** p).sum() for t in given) ** (1.0 / p)  # type: ignore[assignment]
+            total = sum((t.abs() ** p).sum() for t in given) ** (1.0 / p)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"the total norm of order {norm_type} is {total.item()}; a gradient is not finite."

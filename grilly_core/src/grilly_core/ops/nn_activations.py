@@ -7,13 +7,13 @@ nor loses the small tail: exponentials are only taken of numbers that are not po
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 from grilly_core.errors import ShapeError
 from grilly_core.ops._typing import Attrs, Needs, Samples, Tensors
 from grilly_core.ops.primitives import abs, cos, erf, exp, expm1, log1p, maximum, minimum, tanh, where
 from grilly_core.ops.views import reshape
-from grilly_core.opspec import op
+from grilly_core.opspec import Op, op
 from grilly_core.tensor import Tensor
 
 __all__ = [
@@ -327,6 +327,7 @@ def _with_gradient(s: Samples) -> None:
     s.case(s.f32(0, 3), s.f32(0, 3))
 
 
+_made: Op[..., Any]
 for _made in (
     relu, sigmoid, silu, selu, relu6, hardsigmoid, hardswish, logsigmoid, mish, softsign, tanhshrink, gcu,
     leaky_relu, elu, celu, hardtanh, softshrink, hardshrink, softplus,

@@ -7,6 +7,7 @@ linear in the input and in the weight, and `conv_input_grad`, `conv_weight_grad`
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from grilly_core.errors import ShapeError
 from grilly_core.ops._typing import Attrs, Needs, Samples, Tensors
@@ -136,7 +137,7 @@ def conv(
     return y if bias is None else y + reshape(bias, shape=(out, *(1,) * len(sizes)))
 
 
-def _geometry(attrs: Attrs) -> dict[str, object]:
+def _geometry(attrs: Attrs) -> dict[str, Any]:
     return {name: attrs[name] for name in ("stride", "padding", "dilation", "groups")}
 
 

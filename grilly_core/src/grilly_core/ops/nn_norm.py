@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from grilly_core.errors import ShapeError
 from grilly_core.ops._typing import Attrs, Needs, Samples, Tensors
 from grilly_core.ops.primitives import exp, log, max, sqrt, sum
 from grilly_core.ops.views import reshape
-from grilly_core.opspec import op
+from grilly_core.opspec import Op, op
 from grilly_core.tensor import Tensor
 
 __all__ = [
@@ -268,6 +269,7 @@ def _by_axis_with_gradient(s: Samples) -> None:
     s.case(s.f32(3, 5, 2), s.f32(3, 5, 2, low=0.0, high=0.4), axis=1)
 
 
+_made: Op[..., Any]
 for _made in (softmax, log_softmax):
     _made.samples(_by_axis)
 for _made in (softmax_vjp, log_softmax_vjp):

@@ -7,6 +7,7 @@ input, and what lies there counts for nothing.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from grilly_core.dtypes import int32
 from grilly_core.errors import ShapeError
@@ -72,7 +73,7 @@ def _plane_index(
 ) -> Tensor:
     """Turn a place in the window into a flat index in the spatial plane of the input."""
     d = len(kernel)
-    index: Tensor | int = 0
+    index: Any = 0
     for i in range(d):
         inner = math.prod(kernel[i + 1 :])
         offset = (place // inner) % kernel[i] * dilation[i]
@@ -82,7 +83,8 @@ def _plane_index(
         # Clipping only acts where a window holds nothing but -inf and a padding place came first.
         at = minimum(maximum(start + offset, 0), size[i] - 1)
         index = at + index * size[i]
-    return index
+    result: Tensor = index
+    return result
 
 
 @op("nn.max_pool", hidden=1)

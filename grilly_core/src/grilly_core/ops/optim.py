@@ -6,6 +6,7 @@ The learning rate and the step number are 0-d tensors, so a captured step sees t
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from grilly_core.errors import ShapeError
 from grilly_core.ops._typing import Samples
@@ -70,16 +71,15 @@ def sgd_step(
 @sgd_step.samples
 def _(s: Samples) -> None:
     lr = s.f32(low=0.05, high=0.1)
-    p, g, m = (
-        (lambda: [s.f32(3, 4), s.f32(5)]),
-        (lambda: [s.f32(3, 4), s.f32(5)]),
-        (lambda: [s.f32(3, 4), s.f32(5)]),
-    )
-    s.case(p(), g(), None, lr, weight_decay=0.1)
-    s.case(p(), g(), None, lr, maximize=True)
-    s.case(p(), g(), m(), lr, momentum=0.9, dampening=0.2, weight_decay=0.1)
-    s.case(p(), g(), m(), lr, momentum=0.9, nesterov=True)
-    s.case(p(), g(), m(), lr, momentum=0.9, first=True)
+
+    def some() -> list[Any]:
+        return [s.f32(3, 4), s.f32(5)]
+
+    s.case(some(), some(), None, lr, weight_decay=0.1)
+    s.case(some(), some(), None, lr, maximize=True)
+    s.case(some(), some(), some(), lr, momentum=0.9, dampening=0.2, weight_decay=0.1)
+    s.case(some(), some(), some(), lr, momentum=0.9, nesterov=True)
+    s.case(some(), some(), some(), lr, momentum=0.9, first=True)
     s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], None, lr)
 
 
@@ -141,7 +141,7 @@ def _correction(step: Tensor, beta: float) -> Tensor | float:
 def _(s: Samples) -> None:
     lr, step = s.f32(low=0.01, high=0.1), s.f32(low=3.0, high=3.0)
 
-    def some(low: float = -1.0) -> list[Samples]:
+    def some(low: float = -1.0) -> list[Any]:
         return [s.f32(3, 4, low=low), s.f32(5, low=low)]
 
     s.case(some(), some(), some(), some(0.1), None, lr, step, weight_decay=0.1)
