@@ -98,14 +98,13 @@ def train_digits(device):
     """Train the demo's network for a few steps on the device, and return the first and last loss."""
     from grilly.demos.digits import build_model, load_digits
 
-    data = load_digits(seed=0)
+    (images, labels), _ = load_digits(seed=0)
     grilly.manual_seed(0)
     model = build_model().to(device)
     optimizer = grilly.optim.AdamW(model.parameters(), lr=3e-3)
     losses = []
     for _ in range(4):
-        x = grilly.asarray(data.train_images[:32], device=device)
-        y = grilly.asarray(data.train_labels[:32], device=device)
+        x, y = grilly.asarray(images[:32], device=device), grilly.asarray(labels[:32], device=device)
         optimizer.zero_grad()
         loss = grilly.functional.cross_entropy(model(x), y)
         loss.backward()
