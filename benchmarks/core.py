@@ -1,6 +1,7 @@
 """Core against PyTorch on the CPU, in one run: ``python benchmarks/core.py``.
 
-Two threads each. Where the environment pins OpenBLAS to an old processor (``OPENBLAS_CORETYPE``), unset it for a fair run:
+Two threads each. Where the environment pins OpenBLAS to an old processor (``OPENBLAS_CORETYPE``), unset it
+for a fair run:
 ``env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python benchmarks/core.py``. The ratio is PyTorch's time over ours.
 """
 
@@ -31,7 +32,10 @@ Step = Callable[[], object]
 def import_time() -> str:
     """Median time of ``import grilly`` in a fresh interpreter, less the interpreter's own start."""
     code = "import time; s = time.perf_counter(); import grilly; print(time.perf_counter() - s)"
-    times = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) for _ in range(5)]
+    times = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(5)
+    ]
     return f"import grilly: {statistics.median(times) * 1e3:.1f} ms (mark: below 100 ms)"
 
 
@@ -59,7 +63,9 @@ def elementwise() -> list[Row]:
     f, tf = grilly.functional, torch.nn.functional
     return [
         compare("GELU (erf), 4M elements", lambda: f.gelu(a), lambda: tf.gelu(ta), 0.8, budget=0.2),
-        compare("softmax, 4096 × 1024", lambda: f.softmax(a, -1), lambda: tf.softmax(ta, -1), 0.8, budget=0.2),
+        compare(
+            "softmax, 4096 × 1024", lambda: f.softmax(a, -1), lambda: tf.softmax(ta, -1), 0.8, budget=0.2
+        ),
     ]
 
 
@@ -103,7 +109,8 @@ def mlp() -> list[Row]:
 
 def _cnn(n: Any) -> Any:
     return n.Sequential(
-        n.Conv2d(1, 32, 3, padding=1), n.ReLU(), n.MaxPool2d(2), n.Conv2d(32, 64, 3, padding=1), n.ReLU(), n.MaxPool2d(2),
+        n.Conv2d(1, 32, 3, padding=1), n.ReLU(), n.MaxPool2d(2), n.Conv2d(32, 64, 3, padding=1), n.ReLU(),
+        n.MaxPool2d(2),
         n.Flatten(), n.Linear(256, 10),
     )  # fmt: skip
 
@@ -126,7 +133,9 @@ def main() -> None:
     print(import_time())
     rows = [*small_ops(), *products(), *elementwise(), *mlp(), *cnn()]
     print(table(rows, "PyTorch"))
-    print(f"NumPy {np.__version__}, torch {torch.__version__}, 2 threads; {time.perf_counter() - start:.0f} s")
+    print(
+        f"NumPy {np.__version__}, torch {torch.__version__}, 2 threads; {time.perf_counter() - start:.0f} s"
+    )
 
 
 if __name__ == "__main__":

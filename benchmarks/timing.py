@@ -37,7 +37,13 @@ def _calls(function: Callable[[], object], budget: float) -> int:
 
 
 def compare(
-    what: str, ours: Callable[[], object], peer: Callable[[], object], mark: float, *, rounds: int = 9, budget: float = 0.05
+    what: str,
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    mark: float,
+    *,
+    rounds: int = 9,
+    budget: float = 0.05,
 ) -> Row:
     """Time both in alternating rounds and keep the median round of each."""
     for function in (ours, peer):
@@ -58,7 +64,9 @@ def table(rows: list[Row], peer: str) -> str:
     """Return the rows as text."""
     lines = [f"{'work':<44}{'grilly':>12}{peer:>12}{'ratio':>8}{'mark':>7}"]
     for r in rows:
-        lines.append(f"{r.what:<44}{_time(r.ours):>12}{_time(r.peer):>12}{r.ratio:>8.2f}{r.mark:>7.2f}  {r.verdict}")
+        lines.append(
+            f"{r.what:<44}{_time(r.ours):>12}{_time(r.peer):>12}{r.ratio:>8.2f}{r.mark:>7.2f}  {r.verdict}"
+        )
     return "\n".join(lines)
 
 

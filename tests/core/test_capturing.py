@@ -31,7 +31,10 @@ def train(captured, steps=8):
 
     run = grilly.capture(step, state=[w, b, mean]) if captured else step
     rng = np.random.default_rng(1)
-    losses = [run(grilly.asarray(rng.normal(size=(5, 4))), grilly.asarray(rng.normal(size=(5, 3)))).item() for _ in range(steps)]
+    losses = [
+        run(grilly.asarray(rng.normal(size=(5, 4))), grilly.asarray(rng.normal(size=(5, 3)))).item()
+        for _ in range(steps)
+    ]
     return losses, w.tolist(), w.grad.tolist(), mean.tolist()
 
 

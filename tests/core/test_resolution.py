@@ -76,7 +76,9 @@ def fake():
 def read(view):
     assert view.spec.contiguous
     count = view.spec.size
-    return np.frombuffer(view.buffer.handle, view.dtype.numpy, count, view.offset * view.dtype.itemsize).reshape(view.shape)
+    return np.frombuffer(
+        view.buffer.handle, view.dtype.numpy, count, view.offset * view.dtype.itemsize
+    ).reshape(view.shape)
 
 
 def binary(function):
@@ -153,7 +155,11 @@ def test_a_tie_of_priorities_is_an_error(fake):
 
 
 def test_the_highest_priority_wins_and_when_is_asked(fake):
-    twice = ("exp", binary(lambda x: 2 * x), {"dtypes": {"f32"}, "priority": 5, "when": lambda c: c.ins[0].size > 2})
+    twice = (
+        "exp",
+        binary(lambda x: 2 * x),
+        {"dtypes": {"f32"}, "priority": 5, "when": lambda c: c.ins[0].size > 2},
+    )
     name = fake(EXP, twice)
     assert grilly.exp(grilly.asarray([0.0], device=name)).tolist() == [1]
     assert grilly.exp(grilly.asarray([1.0, 1.0, 1.0], device=name)).tolist() == [2, 2, 2]

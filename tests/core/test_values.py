@@ -228,7 +228,9 @@ class TestEntryRules:
         assert np.signbit((x * -0.0).item())
 
 
-ARRAYS = hnp.arrays(np.int32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=4), elements=st.integers(-9, 9))
+ARRAYS = hnp.arrays(
+    np.int32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=4), elements=st.integers(-9, 9)
+)
 
 
 @settings(max_examples=200)
@@ -241,7 +243,9 @@ def test_basic_reads_are_numpys(array, data):
 @settings(max_examples=100)
 @given(ARRAYS, st.data())
 def test_index_array_reads_and_writes_are_numpys(array, data):
-    key = data.draw(hnp.integer_array_indices(array.shape, result_shape=hnp.array_shapes(max_dims=2, max_side=3)))
+    key = data.draw(
+        hnp.integer_array_indices(array.shape, result_shape=hnp.array_shapes(max_dims=2, max_side=3))
+    )
     t = grilly.asarray(array)
     assert np.array_equal(t[key].numpy(), array[key])
     expected = array.copy()
@@ -279,7 +283,12 @@ def test_bad_keys_are_explained(key):
         grilly.arange(5)[key]
 
 
-@given(hnp.arrays(np.float32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=4), elements=st.floats(-4, 4, width=32)), st.data())
+@given(
+    hnp.arrays(
+        np.float32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=4), elements=st.floats(-4, 4, width=32)
+    ),
+    st.data(),
+)
 def test_reductions_agree_with_float64(array, data):
     """Oracle: NumPy in float64."""
     axis = data.draw(st.sampled_from([None, *range(-array.ndim, array.ndim)]))

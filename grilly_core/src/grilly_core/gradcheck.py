@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from grilly_core import dtypes
+from grilly_core.apply import as_tensor
 from grilly_core.autograd import grad
 from grilly_core.config import enable_grad
 from grilly_core.errors import AutogradError
-from grilly_core.apply import as_tensor
 from grilly_core.tensor import Tensor
 
 __all__ = ["gradcheck", "gradgradcheck", "numerical_gradient"]

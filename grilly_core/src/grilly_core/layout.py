@@ -210,7 +210,8 @@ def sliding_window(
         count = (shape[axis] - span) // stride + 1 if shape[axis] >= span else 0
         if count <= 0:
             raise ShapeError(
-                f"window of {span} along axis {axis} does not fit the size {shape[axis]}; pad the input or use a smaller window."
+                f"window of {span} along axis {axis} does not fit the size {shape[axis]}; pad the input or use a "
+                "smaller window."
             )
         tail_shape.append(size)
         tail_steps.append(steps[axis] * dilation)

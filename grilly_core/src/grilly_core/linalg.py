@@ -16,5 +16,6 @@ from grilly_core.ops.linalg import (
 from grilly_core.ops.manipulate import matrix_transpose
 
 __all__ = [
-    "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot", "vector_norm",
+    "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
+    "vector_norm",
 ]  # fmt: skip

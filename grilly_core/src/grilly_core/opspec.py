@@ -296,4 +296,5 @@ class Handle:
         return self._op
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """See the class."""
         return (self._op or self.op)(*args, **kwargs)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grilly_core import config
+from grilly_core.atomic import atomic_write
 from grilly_core.buffer import Buffer, Spec, View
 from grilly_core.plan import EAGER, KernelPlan, Sink, Views
 
@@ -85,8 +86,6 @@ class Profile:
 
     def save_trace(self, path: str | os.PathLike[str]) -> Path:
         """Write the spans as a Chrome trace (open it at ui.perfetto.dev or chrome://tracing)."""
-        from grilly_core.io import atomic_write
-
         events = [
             {
                 "name": s.op, "ph": "X", "cat": "kernel", "pid": os.getpid(), "tid": s.thread,

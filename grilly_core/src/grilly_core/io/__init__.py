@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grilly_core.io.atomic import atomic_write
+from grilly_core.atomic import atomic_write
 from grilly_core.io.checkpoint import load_checkpoint, load_tree, save_checkpoint, save_tree
 from grilly_core.io.safetensors import load_file, save_file
 

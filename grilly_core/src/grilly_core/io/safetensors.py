@@ -19,7 +19,7 @@ from grilly_core import dtypes
 from grilly_core.device import Device
 from grilly_core.dtypes import DType
 from grilly_core.errors import DTypeError, FileFormatError
-from grilly_core.io.atomic import atomic_write
+from grilly_core.atomic import atomic_write
 from grilly_core.ops.creation import asarray
 from grilly_core.tensor import Tensor
 
