@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from grilly_backend_cpu import backend
 
@@ -94,7 +94,11 @@ def elementwise(k: Kernels) -> Iterator[Case]:
     for name in ("exp", "tanh", "erf", "sqrt", "sin"):
         yield f"{name} 4M", k.bind(name, [out], [x]), lambda f=getattr(torch, name): f(tx, out=tout)
     yield "gelu 4M", k.bind("nn.gelu", [out], [x], approximate="none"), lambda: F.gelu(tx)
-    yield "gelu tanh 4M", k.bind("nn.gelu", [out], [x], approximate="tanh"), lambda: F.gelu(tx, approximate="tanh")
+    yield (
+        "gelu tanh 4M",
+        k.bind("nn.gelu", [out], [x], approximate="tanh"),
+        lambda: F.gelu(tx, approximate="tanh"),
+    )
     gelu_vjp = torch.ops.aten.gelu_backward
     yield "gelu_vjp 4M", k.bind("nn.gelu_vjp", [out], [g, x], approximate="none"), lambda: gelu_vjp(tg, tx)
     yield "silu 4M", k.bind("nn.silu", [out], [x]), lambda: F.silu(tx)
@@ -125,7 +129,11 @@ def rows(k: Kernels) -> Iterator[Case]:
     y = ty.numpy()
     yield "softmax 4M", k.bind("nn.softmax", [out], [x], axis=1), lambda: torch.softmax(tx, 1)
     soft_vjp = torch.ops.aten._softmax_backward_data
-    yield "softmax_vjp 4M", k.bind("nn.softmax_vjp", [out], [g, y], axis=1), lambda: soft_vjp(tg, ty, 1, torch.float32)
+    yield (
+        "softmax_vjp 4M",
+        k.bind("nn.softmax_vjp", [out], [g, y], axis=1),
+        lambda: soft_vjp(tg, ty, 1, torch.float32),
+    )
     yield "log_softmax 4M", k.bind("nn.log_softmax", [out], [x], axis=1), lambda: torch.log_softmax(tx, 1)
     yield "softmax axis 0 4M", k.bind("nn.softmax", [out], [x], axis=0), lambda: torch.softmax(tx, 0)
     w, b = normal(1024), normal(1024)
@@ -136,21 +144,27 @@ def rows(k: Kernels) -> Iterator[Case]:
     grads = [np.empty_like(x), np.empty_like(w), np.empty_like(b)]
     ours = k.bind("nn.layer_norm_vjp", grads, [g, x, w, mean, rstd], normalized_shape=(1024,))
     vjp = torch.ops.aten.native_layer_norm_backward
-    yield "layer_norm_vjp 4M", ours, lambda: vjp(
-        tg, tx, (1024,), t(mean), t(rstd), t(w), t(b), (True, True, True)
+    yield (
+        "layer_norm_vjp 4M",
+        ours,
+        lambda: vjp(tg, tx, (1024,), t(mean), t(rstd), t(w), t(b), (True, True, True)),
     )
     target = np.random.default_rng(1).integers(0, 1024, 4096).astype(np.int32)
     long, how = t(target).long(), {"reduction": "mean", "ignore_index": -100, "label_smoothing": 0.0}
     loss, lse = np.empty((), np.float32), np.empty(4096, np.float32)
-    yield "cross_entropy 4M", k.bind("nn.cross_entropy", [loss, lse], [x, target, None], **how), lambda: (
-        F.cross_entropy(tx, long)
+    yield (
+        "cross_entropy 4M",
+        k.bind("nn.cross_entropy", [loss, lse], [x, target, None], **how),
+        lambda: F.cross_entropy(tx, long),
     )
     leaf = tx.clone().requires_grad_()
     one = np.ones((), np.float32)
     ours = (k.bind("nn.cross_entropy", [loss, lse], [x, target, None], **how),
             k.bind("nn.cross_entropy_vjp", [out], [one, x, target, None, lse], **how))  # fmt: skip
-    yield "cross_entropy both 4M", lambda: [f() for f in ours], lambda: torch.autograd.grad(
-        F.cross_entropy(leaf, long), leaf
+    yield (
+        "cross_entropy both 4M",
+        lambda: [f() for f in ours],
+        lambda: torch.autograd.grad(F.cross_entropy(leaf, long), leaf),
     )
 
 
@@ -165,8 +179,10 @@ def planes(k: Kernels) -> Iterator[Case]:
     grads = [np.empty_like(x), np.empty_like(w), np.empty_like(b)]
     leaf = tx.clone().requires_grad_()
     normalised = F.batch_norm(leaf, None, None, t(w).requires_grad_(), t(b).requires_grad_(), True)
-    yield "batch_norm_vjp", k.bind("nn.batch_norm_vjp", grads, [x, x, w, stats[0], stats[2]]), lambda: (
-        torch.autograd.grad(normalised, leaf, tx, retain_graph=True)
+    yield (
+        "batch_norm_vjp",
+        k.bind("nn.batch_norm_vjp", grads, [x, x, w, stats[0], stats[2]]),
+        lambda: torch.autograd.grad(normalised, leaf, tx, retain_graph=True),
     )
     yield from pools(k, x, tx)
     for name, shape, o, kernel in (
@@ -181,8 +197,10 @@ def planes(k: Kernels) -> Iterator[Case]:
 def pools(k: Kernels, x: Any, tx: torch.Tensor) -> Iterator[Case]:
     how = {"kernel": (2, 2), "stride": (2, 2), "padding": ((0, 0), (0, 0)), "output_size": (28, 28)}
     y, index = np.empty((16, 64, 28, 28), np.float32), np.empty((16, 64, 28, 28), np.int32)
-    yield "max_pool 2x2", k.bind("nn.max_pool", [y, index], [x], dilation=(1, 1), **how), lambda: (
-        F.max_pool2d(tx, 2, return_indices=True)
+    yield (
+        "max_pool 2x2",
+        k.bind("nn.max_pool", [y, index], [x], dilation=(1, 1), **how),
+        lambda: F.max_pool2d(tx, 2, return_indices=True),
     )
     more = {"count_include_pad": True, "divisor_override": None}
     yield "avg_pool 2x2", k.bind("nn.avg_pool", [y], [x], **how, **more), lambda: F.avg_pool2d(tx, 2)
@@ -197,11 +215,15 @@ def convolutions(k: Kernels, name: str, shape: tuple[int, ...], o: int, kernel: 
     tx, tw, tb, tg = t(x), t(w), t(b), t(g)
     yield name, k.bind("nn.conv", [y], [x, w, b], **how), lambda: F.conv2d(tx, tw, tb, padding=pad)
     grad_x, grad_w = torch.nn.grad.conv2d_input, torch.nn.grad.conv2d_weight
-    yield f"{name} input grad", k.bind("nn.conv_input_grad", [gx], [g, w], input_shape=x.shape, **how), lambda: (
-        grad_x(x.shape, tw, tg, padding=pad)
+    yield (
+        f"{name} input grad",
+        k.bind("nn.conv_input_grad", [gx], [g, w], input_shape=x.shape, **how),
+        lambda: grad_x(x.shape, tw, tg, padding=pad),
     )
-    yield f"{name} weight grad", k.bind("nn.conv_weight_grad", [gw], [g, x], weight_shape=w.shape, **how), lambda: (
-        grad_w(tx, w.shape, tg, padding=pad)
+    yield (
+        f"{name} weight grad",
+        k.bind("nn.conv_weight_grad", [gw], [g, x], weight_shape=w.shape, **how),
+        lambda: grad_w(tx, w.shape, tg, padding=pad),
     )
 
 
@@ -251,7 +273,12 @@ def ask(side: subprocess.Popen[str], what: str) -> str:
 
 def main(words: list[str]) -> None:
     ours, peer = (
-        subprocess.Popen([sys.executable, __file__, "--side", side], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, __file__, "--side", side],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for side in ("ours", "peer")
     )
     print(f"{'kernel':36}{'ours µs':>12}{'peer µs':>12}{'ratio':>8}")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from grilly_backend_cpu import jit, jit_setup
+from grilly_backend_cpu.memory import scratch
 from grilly_backend_cpu.quiet import quietly
 
-__all__ = ["CpuRuntime", "KernelRegistry", "scratch"]
-
-_KEEP = 64 << 20
-_local = threading.local()
+__all__ = ["CpuRuntime", "KernelRegistry"]
 
 
 class KernelRegistry(Protocol):
@@ -23,24 +20,6 @@ class KernelRegistry(Protocol):
     def add(self, name: str, fn: Any, *, dtypes: Any, layout: str = ..., when: Any = ..., priority: int = ...,
             compute: Any = ...) -> None:  # fmt: skip
         """Declare one kernel."""
-
-
-def scratch(shape: tuple[int, ...], dtype: Any, slot: int = 0) -> NDArray[Any]:
-    """Return uninitialised memory of this thread, valid until its next call with the same `slot`.
-
-    Fresh pages cost more than filling them (about 0.25 µs for each 4 KiB), so up to 64 MiB a slot are kept.
-    """
-    dtype = np.dtype(dtype)
-    nbytes = dtype.itemsize
-    for n in shape:
-        nbytes *= n
-    if nbytes > _KEEP:
-        return np.empty(shape, dtype)
-    held: dict[int, NDArray[Any]] = _local.__dict__.setdefault("held", {})
-    memory = held.get(slot)
-    if memory is None or memory.size < nbytes:
-        memory = held[slot] = np.empty(max(nbytes, 4096), np.uint8)
-    return memory[:nbytes].view(dtype).reshape(shape)
 
 
 class CpuRuntime:

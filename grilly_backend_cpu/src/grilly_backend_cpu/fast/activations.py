@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from grilly_backend_cpu.fast.elementwise import BLOCK, mapped
-from grilly_backend_cpu.fast.maths import erfc_tail32, exp32, log1p_unit32, sigmoid32, tanh32
+from grilly_backend_cpu.fast.elementwise import BLOCK, mapped, mapped2
+from grilly_backend_cpu.fast.maths import decay32, erfc_tail32, log1p_unit32, sigmoid32, tanh32
 from grilly_backend_cpu.jit import Jit, njit, split
 
 __all__ = ["BLOCK", "NAMES", "chosen"]
@@ -45,13 +45,13 @@ def _tanh_vjp(g: Any, y: Any) -> Any:
 
 @njit(**_CONTRACT)
 def _gelu(x: Any) -> Any:
-    lower = _HALF * erfc_tail32(abs(x) * _SQRT_HALF, exp32(-_HALF * x * x))
+    lower = _HALF * erfc_tail32(abs(x) * _SQRT_HALF, decay32(-_HALF * x * x))
     return x * (lower if x < _ZERO else _ONE - lower)
 
 
 @njit(**_CONTRACT)
 def _gelu_vjp(g: Any, x: Any) -> Any:
-    gauss = exp32(-_HALF * x * x)
+    gauss = decay32(-_HALF * x * x)
     lower = _HALF * erfc_tail32(abs(x) * _SQRT_HALF, gauss)
     return g * ((lower if x < _ZERO else _ONE - lower) + x * (_DENSITY * gauss))
 
@@ -83,8 +83,9 @@ def _silu_vjp(g: Any, x: Any) -> Any:
 @njit(**_CONTRACT)
 def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
     z = x * beta
+    inverse = _ONE / beta  # leaves the loop
     positive = _ZERO if z < _ZERO else z
-    soft = (positive + log1p_unit32(exp32(-abs(z)))) / beta
+    soft = (positive + log1p_unit32(decay32(-abs(z)))) * inverse
     return x if z > threshold else soft
 
 
@@ -100,14 +101,6 @@ def _leaky_relu(x: Any, slope: Any) -> Any:
 
 
 _function: Any = None  # replaced by the function that is mapped
-
-
-def _map2(start: int, stop: int, args: Any) -> None:
-    x = args[0][start:stop]
-    y = args[1][start:stop]
-    out = args[2][start:stop]
-    for i in range(x.size):
-        out[i] = _function(x[i], y[i])
 
 
 def _map_scalar(start: int, stop: int, args: Any) -> None:
@@ -144,16 +137,16 @@ def _over(template: Any, function: Jit) -> Callable[..., None]:
 
 _KERNELS: Final = {
     "relu": mapped(_relu),
-    "relu_vjp": _over(_map2, _relu_vjp),
+    "relu_vjp": mapped2(_relu_vjp),
     "sigmoid": mapped(sigmoid32),
-    "sigmoid_vjp": _over(_map2, _sigmoid_vjp),
-    "tanh_vjp": _over(_map2, _tanh_vjp),
+    "sigmoid_vjp": mapped2(_sigmoid_vjp),
+    "tanh_vjp": mapped2(_tanh_vjp),
     "gelu": mapped(_gelu),
-    "gelu_vjp": _over(_map2, _gelu_vjp),
+    "gelu_vjp": mapped2(_gelu_vjp),
     "gelu.tanh": mapped(_gelu_tanh),
-    "gelu_vjp.tanh": _over(_map2, _gelu_tanh_vjp),
+    "gelu_vjp.tanh": mapped2(_gelu_tanh_vjp),
     "silu": mapped(_silu),
-    "silu_vjp": _over(_map2, _silu_vjp),
+    "silu_vjp": mapped2(_silu_vjp),
     "softplus": _over(_map_scalars, _softplus),
     "softplus_vjp": _over(_map2_scalars, _softplus_vjp),
     "leaky_relu": _over(_map_scalar, _leaky_relu),

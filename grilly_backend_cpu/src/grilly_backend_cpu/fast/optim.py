@@ -21,7 +21,7 @@ _f = np.float32
 def _adam(start: int, stop: int, args: Any) -> None:
     p, g, m, v = args[0][start:stop], args[1][start:stop], args[2][start:stop], args[3][start:stop]
     p_out, m_out, v_out = args[4][start:stop], args[5][start:stop], args[6][start:stop]
-    rate, root, keep, decay, beta1, rest1, beta2, rest2, eps, sign = args[7]
+    rate, root, keep, decay, rest1, beta2, rest2, eps, sign = args[7:]
     for i in range(p.size):
         grad = sign * g[i] + decay * p[i]
         moment = m[i] + rest1 * (grad - m[i])
@@ -39,7 +39,7 @@ def _amsgrad(start: int, stop: int, args: Any) -> None:
     p_out, m_out, v_out, top_out = (
         args[5][start:stop], args[6][start:stop], args[7][start:stop], args[8][start:stop],
     )  # fmt: skip
-    rate, root, keep, decay, beta1, rest1, beta2, rest2, eps, sign = args[9]
+    rate, root, keep, decay, rest1, beta2, rest2, eps, sign = args[9:]
     for i in range(p.size):
         grad = sign * g[i] + decay * p[i]
         moment = m[i] + rest1 * (grad - m[i])
@@ -54,7 +54,7 @@ def _amsgrad(start: int, stop: int, args: Any) -> None:
 @njit(fastmath={"contract"})
 def _sgd(start: int, stop: int, args: Any) -> None:
     p, g, out = args[0][start:stop], args[1][start:stop], args[2][start:stop]
-    lr, decay, sign = args[3]
+    lr, decay, sign = args[3:]
     for i in range(p.size):
         out[i] = p[i] - lr * (sign * g[i] + decay * p[i])
 
@@ -63,7 +63,7 @@ def _sgd(start: int, stop: int, args: Any) -> None:
 def _momentum(start: int, stop: int, args: Any) -> None:
     p, g, m = args[0][start:stop], args[1][start:stop], args[2][start:stop]
     out, m_out = args[3][start:stop], args[4][start:stop]
-    lr, decay, sign, keep, add, look_ahead, along = args[5]
+    lr, decay, sign, keep, add, look_ahead, along = args[5:]
     for i in range(p.size):
         grad = sign * g[i] + decay * p[i]
         moment = keep * m[i] + add * grad
@@ -80,21 +80,21 @@ _run_momentum = split(_momentum)
 def adam(tensors: Any, s: Any) -> None:
     """Step of Adam; `tensors` are p, g, m, v (and the largest v), then the outputs."""
     scalars = tuple(
-        map(_f, (s.rate, s.root, s.keep, s.weight_decay, s.beta1, 1 - s.beta1, s.beta2, 1 - s.beta2, s.eps, s.sign))
+        map(_f, (s.rate, s.root, s.keep, s.weight_decay, 1 - s.beta1, s.beta2, 1 - s.beta2, s.eps, s.sign))
     )
     run = _run_adam if len(tensors) == 7 else _run_amsgrad
-    run(tensors[0].size, _BLOCK, (*[t.reshape(-1) for t in tensors], scalars))
+    run(tensors[0].size, _BLOCK, (*[t.reshape(-1) for t in tensors], *scalars))
 
 
 def sgd(tensors: Any, s: Any) -> None:
     """Step of SGD; `tensors` are p, g (and the momentum), then the outputs."""
     flat = [t.reshape(-1) for t in tensors]
     if len(tensors) == 3:
-        _run_sgd(flat[0].size, _BLOCK, (*flat, tuple(map(_f, (s.lr, s.weight_decay, s.sign)))))
+        _run_sgd(flat[0].size, _BLOCK, (*flat, *map(_f, (s.lr, s.weight_decay, s.sign))))
         return
     if s.first:  # the momentum starts as the gradient: what it held, even NaN, counts for nothing
         flat[2] = np.zeros_like(flat[2])
     keep, add = (0.0, 1.0) if s.first else (s.momentum, s.undamped)
     look_ahead, along = (s.momentum, 1.0) if s.nesterov else (1.0, 0.0)
     scalars = tuple(map(_f, (s.lr, s.weight_decay, s.sign, keep, add, look_ahead, along)))
-    _run_momentum(flat[0].size, _BLOCK, (*flat, scalars))
+    _run_momentum(flat[0].size, _BLOCK, (*flat, *scalars))

@@ -26,19 +26,19 @@ def _range(window: int, stride: int, low: int, dilation: int, kernel: int, size:
 
 @njit
 def _max_pool(start: int, stop: int, args: Any) -> None:
-    x, y, index, kernel, stride, low, dilation = args
+    x, y, index, k0, k1, s0, s1, l0, l1, d0, d1 = args
     height, width = x.shape[1], x.shape[2]
     lowest = x.dtype.type(-np.inf)
     for p in range(start, stop):
         for i in range(y.shape[1]):
-            top, bottom, row = _range(i, stride[0], low[0], dilation[0], kernel[0], height)
+            top, bottom, row = _range(i, s0, l0, d0, k0, height)
             for j in range(y.shape[2]):
-                left, right, column = _range(j, stride[1], low[1], dilation[1], kernel[1], width)
+                left, right, column = _range(j, s1, l1, d1, k1, width)
                 best, place = lowest, -1
                 for a in range(top, bottom):
-                    h = row + a * dilation[0]
+                    h = row + a * d0
                     for b in range(left, right):
-                        w = column + b * dilation[1]
+                        w = column + b * d1
                         value = x[p, h, w]
                         if value > best or place < 0 or (value != value and best == best):
                             best, place = value, h * width + w
@@ -59,12 +59,12 @@ def _max_pool_vjp(start: int, stop: int, args: Any) -> None:
 
 @njit
 def _avg_pool(start: int, stop: int, args: Any) -> None:
-    x, y, rows, columns, kernel, stride, low = args
+    x, y, rows, columns, k0, k1, s0, s1, l0, l1 = args
     for p in range(start, stop):
         for i in range(y.shape[1]):
-            top, bottom, row = _range(i, stride[0], low[0], 1, kernel[0], x.shape[1])
+            top, bottom, row = _range(i, s0, l0, 1, k0, x.shape[1])
             for j in range(y.shape[2]):
-                left, right, column = _range(j, stride[1], low[1], 1, kernel[1], x.shape[2])
+                left, right, column = _range(j, s1, l1, 1, k1, x.shape[2])
                 total = x.dtype.type(0)
                 for a in range(top, bottom):
                     for b in range(left, right):
@@ -74,13 +74,13 @@ def _avg_pool(start: int, stop: int, args: Any) -> None:
 
 @njit
 def _avg_pool_vjp(start: int, stop: int, args: Any) -> None:
-    g, gx, rows, columns, kernel, stride, low = args
+    g, gx, rows, columns, k0, k1, s0, s1, l0, l1 = args
     for p in range(start, stop):
         gx[p] = 0
         for i in range(g.shape[1]):
-            top, bottom, row = _range(i, stride[0], low[0], 1, kernel[0], gx.shape[1])
+            top, bottom, row = _range(i, s0, l0, 1, k0, gx.shape[1])
             for j in range(g.shape[2]):
-                left, right, column = _range(j, stride[1], low[1], 1, kernel[1], gx.shape[2])
+                left, right, column = _range(j, s1, l1, 1, k1, gx.shape[2])
                 share = g[p, i, j] / g.dtype.type(rows[i] * columns[j])
                 for a in range(top, bottom):
                     for b in range(left, right):
@@ -102,9 +102,10 @@ def _two(values: Any, missing: int) -> tuple[int, int]:
     return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
-def _how(attrs: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+def _how(attrs: dict[str, Any]) -> tuple[int, ...]:
+    """Return kernel, stride and low, two numbers each, flat: a parallel loop takes no tuples."""
     low = [p[0] for p in attrs["padding"]]
-    return _two(attrs["kernel"], 1), _two(attrs["stride"], 1), _two(low, 0)
+    return *_two(attrs["kernel"], 1), *_two(attrs["stride"], 1), *_two(low, 0)
 
 
 def _block(planes: Array) -> int:
@@ -114,7 +115,7 @@ def _block(planes: Array) -> int:
 def max_pool(x: Array, y: Array, index: Array, attrs: dict[str, Any]) -> None:
     """Write the largest element of each window and its flat index in the plane."""
     planes = _planes(x)
-    args = (planes, _planes(y), _planes(index), *_how(attrs), _two(attrs["dilation"], 1))
+    args = (planes, _planes(y), _planes(index), *_how(attrs), *_two(attrs["dilation"], 1))
     _run_max_pool(len(planes), _block(planes), args)
 
 

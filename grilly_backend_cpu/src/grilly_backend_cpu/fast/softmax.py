@@ -21,6 +21,7 @@ __all__ = ["KERNELS", "row_max"]
 _SUMS = {"reassoc", "contract", "nsz"}
 _PIECE = 2048
 _WORK: Final = 32768
+_STRIP: Final = 16  # floats of one cache line
 _f = np.float32
 
 
@@ -108,7 +109,48 @@ def _log_softmax_vjp(start: int, stop: int, args: Any) -> None:
             out[i] = grad[i] - exp32(log_prob[i]) * total
 
 
-def _rows(body: Jit) -> Callable[..., None]:
+_rows: Any = None  # replaced by the body over rows that works inside strips
+
+
+def _strips(start: int, stop: int, args: Any) -> None:
+    """Work along the middle axis of (outer, n, inner): strips of columns are turned into rows and back."""
+    x, out, width = args
+    n, inner = x.shape[1], x.shape[2]
+    per_outer = (inner + width - 1) // width
+    rows, results = np.empty((width, n), np.float32), np.empty((width, n), np.float32)
+    for unit in range(start, stop):
+        o, first = unit // per_outer, unit % per_outer * width
+        count = min(width, inner - first)
+        for i in range(n):
+            for j in range(count):
+                rows[j, i] = x[o, i, first + j]
+        _rows(0, count, (rows, results))
+        for i in range(n):
+            for j in range(count):
+                out[o, i, first + j] = results[j, i]
+
+
+def _strips_of_two(start: int, stop: int, args: Any) -> None:
+    """Do the same for a function of two matrices."""
+    x, y, out, width = args
+    n, inner = x.shape[1], x.shape[2]
+    per_outer = (inner + width - 1) // width
+    rows, more = np.empty((width, n), np.float32), np.empty((width, n), np.float32)
+    results = np.empty((width, n), np.float32)
+    for unit in range(start, stop):
+        o, first = unit // per_outer, unit % per_outer * width
+        count = min(width, inner - first)
+        for i in range(n):
+            for j in range(count):
+                rows[j, i] = x[o, i, first + j]
+                more[j, i] = y[o, i, first + j]
+        _rows(0, count, (rows, more, results))
+        for i in range(n):
+            for j in range(count):
+                out[o, i, first + j] = results[j, i]
+
+
+def _over_rows(body: Jit) -> Callable[..., None]:
     run = split(body)
 
     def over_rows(*matrices: NDArray[Any]) -> None:
@@ -118,9 +160,23 @@ def _rows(body: Jit) -> Callable[..., None]:
     return over_rows
 
 
+def _over_columns(body: Jit, template: Callable[..., None]) -> Callable[..., None]:
+    strips: Jit = njit(template)
+    strips.name = f"{template.__name__}[{body.name}]"
+    strips.replaced["_rows"] = body
+    run = split(strips)
+
+    def over_columns(*blocks: NDArray[Any]) -> None:
+        outer, n, inner = blocks[0].shape
+        run(outer * -(-inner // _STRIP), max(1, _WORK // (n * _STRIP)), (*blocks, _STRIP))
+
+    return over_columns
+
+
+#: By name: over the rows of matrices, and over the middle axis of (outer, n, inner).
 KERNELS: Final = {
-    "softmax": _rows(_softmax),
-    "softmax_vjp": _rows(_softmax_vjp),
-    "log_softmax": _rows(_log_softmax),
-    "log_softmax_vjp": _rows(_log_softmax_vjp),
+    "softmax": (_over_rows(_softmax), _over_columns(_softmax, _strips)),
+    "softmax_vjp": (_over_rows(_softmax_vjp), _over_columns(_softmax_vjp, _strips_of_two)),
+    "log_softmax": (_over_rows(_log_softmax), _over_columns(_log_softmax, _strips)),
+    "log_softmax_vjp": (_over_rows(_log_softmax_vjp), _over_columns(_log_softmax_vjp, _strips_of_two)),
 }

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from grilly_backend_cpu.fast import conv as fast
 from grilly_backend_cpu.kernels.support import FAST, WIDE, WIDENED
 from grilly_backend_cpu.kernels.windows import padded, taps, windows
+from grilly_backend_cpu.memory import scratch
 from grilly_backend_cpu.quiet import quiet_context
-from grilly_backend_cpu.runtime import scratch
 
 __all__ = ["register"]
 
@@ -26,6 +26,7 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 _COLUMNS: Final = 1 << 22  # elements of a column matrix; 16 MiB of f32
 _ENOUGH: Final = 1024  # windows that make an image a good product by itself
+_MANY: Final = 16  # images from which on it pays to make the batch the innermost axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +137,22 @@ def _matrix(images: Array, move: Any, slot: int) -> Array:
 
 
 class Convolution:
-    """The three kernels, over one way of moving between images and columns."""
+    """The three kernels, over a way of moving between images and columns, and one for many small images."""
 
-    def __init__(self, move: Any) -> None:
+    def __init__(self, move: Any, small: Any) -> None:
         self.move = move
+        self.small = small
+
+    def mover(self, images: int, geo: Geometry) -> Any:
+        """Return the way of moving for so many images at a time."""
+        return self.small if images >= _MANY and geo.plane < _ENOUGH else self.move
 
     def columns(self, x: Array, geo: Geometry) -> Array:
         """Return the column matrix of some images."""
         if geo.pointwise and len(x) == 1:
             return x.reshape(geo.channels, geo.plane)
         result = scratch((geo.rows * geo.groups, len(x) * geo.plane), x.dtype)
-        self.move.gather(x, geo, result)
+        self.mover(len(x), geo).gather(x, geo, result)
         return result
 
     def forward(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
@@ -167,7 +173,7 @@ class Convolution:
             for o, k in _groups(geo, len(weight)):
                 np.matmul(kernels[o], columns[k], product[o])
             if len(target) > 1:
-                self.move.to_images(product, bias, target)
+                self.mover(len(target), geo).to_images(product, bias, target)
             elif bias is not None:
                 np.add(product, bias[:, None], product)
 
@@ -183,11 +189,12 @@ class Convolution:
             return
         kernels = weight.reshape(len(weight), geo.rows)
         for images in geo.chunks():
-            matrix = _matrix(g[images], self.move, 1)
+            move = self.mover(len(g[images]), geo)
+            matrix = _matrix(g[images], move, 1)
             columns = scratch((geo.rows * geo.groups, matrix.shape[1]), g.dtype)
             for o, k in _groups(geo, len(weight)):
                 np.matmul(kernels[o].T, matrix[o], columns[k])
-            self.move.scatter(columns, geo, gx[images])
+            move.scatter(columns, geo, gx[images])
 
     def weight_grad(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         """``nn.conv_weight_grad``."""
@@ -202,7 +209,7 @@ class Convolution:
             return
         part = scratch(total.shape, gw.dtype, 2)
         for number, images in enumerate(geo.chunks()):
-            matrix = _matrix(g[images], self.move, 1)
+            matrix = _matrix(g[images], self.mover(len(g[images]), geo), 1)
             columns = self.columns(x[images], geo)
             target = part if number else total
             for o, k in _groups(geo, len(gw)):
@@ -217,11 +224,11 @@ def _two_axes(c: Any) -> bool:
 
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
-    ways = [(NumpyColumns, 0, None)]
+    ways: list[tuple[Any, Any, int, Any]] = [(NumpyColumns, NumpyColumns, 0, None)]
     if runtime.has_numba:
-        ways.append((fast.Columns, FAST, _two_axes))
-    for move, priority, when in ways:
-        conv = Convolution(move)
+        ways.append((fast.Columns, fast.BatchLastColumns, FAST, _two_axes))
+    for move, small, priority, when in ways:
+        conv = Convolution(move, small)
         for name, kernel in (
             ("nn.conv", conv.forward),
             ("nn.conv_input_grad", conv.input_grad),

@@ -13,7 +13,7 @@ import numpy as np
 
 from grilly_backend_cpu.fast import elementwise as fast
 from grilly_backend_cpu.kernels.special import erf
-from grilly_backend_cpu.kernels.support import ALL, BOOL, COMPLEX, FAST, FLOATS, INTEGERS, REALS
+from grilly_backend_cpu.kernels.support import ALL, BOOL, COMPLEX, FAST, FLOATS, INTEGERS, REALS, WIDE
 from grilly_backend_cpu.quiet import quiet_context
 
 __all__ = ["binary", "register", "unary"]
@@ -114,15 +114,21 @@ def register(kernels: Any, runtime: Any) -> None:
             kernels.add(
                 name, _compiled(run), dtypes={"f32"}, layout="contiguous", priority=FAST, when=_at_least(smallest)
             )
+        for name, run in fast.BINARY.items():
+            kernels.add(name, _compiled(run), dtypes=WIDE, priority=FAST, when=_large_and_plain)
 
 
 def _at_least(smallest: int) -> Callable[[Any], bool]:
     return lambda c: c.ins[0].size >= smallest and c.ins[0].contiguous
 
 
+def _large_and_plain(c: Any) -> bool:
+    return c.outs[0].size >= fast.LARGE and all(s.contiguous and s.shape == c.outs[0].shape for s in c.ins)
+
+
 def _compiled(run: Callable[..., None]) -> Kernel:
     def kernel(stream: Any, outs: Any, ins: Any, attrs: Any) -> None:
-        x = ins[0].array
-        run(x.size, fast.BLOCK, (x.reshape(-1), outs[0].array.reshape(-1)))
+        flat = [v.array.reshape(-1) for v in (*ins, *outs)]
+        run(flat[0].size, fast.BLOCK, tuple(flat))
 
     return kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -56,19 +57,15 @@ def _by_numpy(function: Callable[..., None]) -> Callable[..., None]:
     return kernel
 
 
-def _compiled(run: Callable[..., None]) -> Callable[..., None]:
+def _compiled(over_rows: Callable[..., None], over_columns: Callable[..., None]) -> Callable[..., None]:
     def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        out = outs[0].array
-        axis = attrs["axis"] % out.ndim
-        n = out.shape[axis]
-        if axis == out.ndim - 1:
-            run(*[v.array.reshape(-1, n) for v in ins], out.reshape(-1, n))
+        shape = outs[0].array.shape
+        axis = attrs["axis"] % len(shape)
+        if axis == len(shape) - 1:
+            over_rows(*[v.array.reshape(-1, shape[axis]) for v in (*ins, *outs)])
             return
-        # Rows along another axis are brought together first: two copies cost less than strided passes.
-        rows = [np.ascontiguousarray(np.moveaxis(v.array, axis, -1)) for v in ins]
-        result = np.empty_like(rows[0])
-        run(*[r.reshape(-1, n) for r in rows], result.reshape(-1, n))
-        np.copyto(out, np.moveaxis(result, -1, axis))
+        blocks = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+        over_columns(*[v.array.reshape(blocks) for v in (*ins, *outs)])
 
     return kernel
 
@@ -78,8 +75,8 @@ def register(kernels: Any, runtime: Any) -> None:
     for name, function in _NUMPY.items():
         kernels.add(f"nn.{name}", _by_numpy(function), dtypes=WIDE, compute=WIDENED)
     if runtime.has_numba:
-        for name, run in fast.KERNELS.items():
+        for name, runs in fast.KERNELS.items():
             kernels.add(
-                f"nn.{name}", _compiled(run), dtypes={"f32"}, layout="contiguous", priority=FAST,
+                f"nn.{name}", _compiled(*runs), dtypes={"f32"}, layout="contiguous", priority=FAST,
                 when=lambda c: c.outs[0].size > 0 and len(c.outs[0].shape) > 0,
             )  # fmt: skip
