@@ -183,7 +183,8 @@ def test_foreign_and_newer_checkpoints(tmp_path):
 KILLED = """
     import os, signal, sys
     import numpy as np
-    from grilly_core.io import atomic, save_file
+    from grilly_core import atomic
+    from grilly_core.io import save_file
 
     budget = int(sys.argv[2])
     class Dying:

@@ -21,6 +21,17 @@ class Dataset:
 
     A data set that can fetch many items at once may also define ``get_batch(indices)``, which returns what collating
     the items would; loaders with the default collation use it.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> class Squares(grilly.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...     def __getitem__(self, index):
+    ...         return index * index
+    >>> [x.tolist() for x in grilly.data.DataLoader(Squares(), batch_size=2)]
+    [[0, 1], [4, 9]]
     """
 
     def __getitem__(self, index: int) -> Any:

@@ -32,7 +32,21 @@ def permutation(n: int, generator: Seed = None) -> Any:
 
 
 class Sampler:
-    """Base of samplers: define `__iter__` over indices and `__len__`."""
+    """Base of samplers: define `__iter__` over indices and `__len__`.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> class Backwards(grilly.data.Sampler):
+    ...     def __init__(self, n):
+    ...         self.n = n
+    ...     def __iter__(self):
+    ...         return iter(range(self.n)[::-1])
+    ...     def __len__(self):
+    ...         return self.n
+    >>> [x.tolist() for x in grilly.data.DataLoader([5, 6], sampler=Backwards(2))]
+    [[6], [5]]
+    """
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__.")
@@ -113,7 +127,14 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> sorted(grilly.data.SubsetRandomSampler([4, 7], generator=0))
+    [4, 7]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Seed = None) -> None:
         self.indices = indices

@@ -34,7 +34,14 @@ class Compose:
 
 
 class ToFloat32:
-    """Cast to float32 and multiply by `scale`."""
+    """Cast to float32 and multiply by `scale`.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.data.ToFloat32(scale=0.5)([4]).tolist()
+    [2.0]
+    """
 
     def __init__(self, scale: float = 1.0) -> None:
         self.scale = np.float32(scale)
@@ -45,7 +52,14 @@ class ToFloat32:
 
 
 class Normalize:
-    """Return ``(item - mean) / std``."""
+    """Return ``(item - mean) / std``.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.data.Normalize(1.0, 2.0)([3.0]).tolist()
+    [1.0]
+    """
 
     def __init__(self, mean: Any, std: Any) -> None:
         self.mean = np.asarray(mean, np.float32)
@@ -59,7 +73,14 @@ class Normalize:
 
 
 class Flatten:
-    """Return all elements in one axis."""
+    """Return all elements in one axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.data.Flatten()([[1, 2], [3, 4]]).tolist()
+    [1, 2, 3, 4]
+    """
 
     def __call__(self, item: Any) -> Any:
         """Transform one item."""
@@ -67,7 +88,14 @@ class Flatten:
 
 
 class RandomNoise:
-    """Add normal noise of the given standard deviation."""
+    """Add normal noise of the given standard deviation.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.data.RandomNoise(std=0.0)([1.0]).tolist()
+    [1.0]
+    """
 
     def __init__(self, std: float = 0.1, rng: Seed = None) -> None:
         self.std = std
@@ -80,7 +108,14 @@ class RandomNoise:
 
 
 class RandomFlip:
-    """Mirror the last axis with probability `p`."""
+    """Mirror the last axis with probability `p`.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.data.RandomFlip(p=1.0)([1, 2]).tolist()
+    [2, 1]
+    """
 
     def __init__(self, p: float = 0.5, rng: Seed = None) -> None:
         if not 0.0 <= p <= 1.0:
@@ -117,7 +152,14 @@ class OneHot:
 
 
 class Lambda:
-    """Apply any function."""
+    """Apply any function.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.data.Lambda(abs)(-1)
+    1
+    """
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self.fn = fn

@@ -76,6 +76,15 @@ def load_tree(path: str | os.PathLike[str], device: Device | str | None = None) 
     ------
     FileFormatError
         If the file is not a checkpoint, truncated, or of a newer version.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "state"
+    >>> _ = grilly.io.save_tree([1, ("a", None)], path)
+    >>> grilly.io.load_tree(path)
+    [1, ('a', None)]
     """
     arrays, metadata = read_arrays(path)
     manifest = _manifest(Path(path), metadata)
@@ -212,6 +221,15 @@ def load_checkpoint(
     -------
     dict
         With the names `save_checkpoint` was given.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> import tempfile, pathlib
+    >>> path, model = pathlib.Path(tempfile.mkdtemp()) / "run", grilly.nn.Linear(2, 3)
+    >>> _ = grilly.io.save_checkpoint(path, model, epoch=4, best=0.5)
+    >>> grilly.io.load_checkpoint(path, model)["best"]
+    0.5
     """
     tree = load_tree(path, device)
     if not isinstance(tree, dict) or not {"model", "optimizer", "scheduler", "epoch", "rng"} <= set(tree):

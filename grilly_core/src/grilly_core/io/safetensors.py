@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from grilly_core import dtypes
+from grilly_core.atomic import atomic_write
 from grilly_core.device import Device
 from grilly_core.dtypes import DType
 from grilly_core.errors import DTypeError, FileFormatError
-from grilly_core.atomic import atomic_write
 from grilly_core.ops.creation import asarray
 from grilly_core.tensor import Tensor
 
@@ -134,6 +134,15 @@ def load_file(path: str | os.PathLike[str], device: Device | str | None = None) 
     ------
     FileFormatError
         If the file is not of this format, truncated, or contradicts itself. Nothing in it is ever executed.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "weights.safetensors"
+    >>> _ = grilly.io.save_file({"x": grilly.ones(2)}, path)
+    >>> grilly.io.load_file(path)["x"].tolist()
+    [1.0, 1.0]
     """
     arrays, _ = read_arrays(path)
     return {

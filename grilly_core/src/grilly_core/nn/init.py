@@ -80,7 +80,14 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, *, rng: Generator |
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, rng: Generator | None = None) -> Tensor:
-    """Fill with normally distributed numbers."""
+    """Fill with normally distributed numbers.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.init.normal_(grilly.zeros(2), mean=3.0, std=0.0).tolist()
+    [3.0, 3.0]
+    """
     return _write(tensor, random.normal(mean, std, tensor.shape, device="cpu", rng=rng))
 
 
@@ -93,7 +100,15 @@ def trunc_normal_(
     *,
     rng: Generator | None = None,
 ) -> Tensor:
-    """Fill with normally distributed numbers from ``[a, b]``: those outside are drawn again."""
+    """Fill with normally distributed numbers from ``[a, b]``: those outside are drawn again.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> w = grilly.nn.init.trunc_normal_(grilly.zeros(9), a=0.0)
+    >>> bool((w >= 0).all())
+    True
+    """
     if not a < b:
         raise ValueError(f"trunc_normal_: a must be less than b; received {a} and {b}.")
     if max(a - mean, mean - b) > 6.0 * std:
@@ -127,24 +142,52 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.init.ones_(grilly.zeros(2)).tolist()
+    [1.0, 1.0]
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.init.zeros_(grilly.ones(2)).tolist()
+    [0.0, 0.0]
+    """
     return constant_(tensor, 0.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Write the identity to a matrix."""
+    """Write the identity to a matrix.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.init.eye_(grilly.zeros((2, 2))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     if tensor.ndim != 2:
         raise ShapeError(f"eye_: expected a matrix; received shape {tuple(tensor.shape)}.")
     return _write(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Write the convolution weight that keeps its input, as far as there are channels for it."""
+    """Write the convolution weight that keeps its input, as far as there are channels for it.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.init.dirac_(grilly.zeros((1, 1, 3))).tolist()
+    [[[0.0, 1.0, 0.0]]]
+    """
     if not 3 <= tensor.ndim <= 5:
         raise ShapeError(f"dirac_: expected 3 to 5 axes; received shape {tuple(tensor.shape)}.")
     out, channels = tensor.shape[:2]
@@ -175,13 +218,28 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, *, rng: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers of variance ``2 gain**2 / (fan_in + fan_out)`` (Glorot and Bengio 2010)."""
+    """Fill with uniform numbers of variance ``2 gain**2 / (fan_in + fan_out)`` (Glorot and Bengio 2010).
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> w = grilly.nn.init.xavier_uniform_(grilly.zeros((3, 3)))
+    >>> bool((w.abs() <= 1.0).all())
+    True
+    """
     bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, rng=rng)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, *, rng: Generator | None = None) -> Tensor:
-    """Fill with normal numbers of variance ``2 gain**2 / (fan_in + fan_out)`` (Glorot and Bengio 2010)."""
+    """Fill with normal numbers of variance ``2 gain**2 / (fan_in + fan_out)`` (Glorot and Bengio 2010).
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.init.xavier_normal_(grilly.zeros((2, 3))).shape
+    (2, 3)
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), rng=rng)
 
 
@@ -209,6 +267,13 @@ def kaiming_uniform_(
     nonlinearity : str
         See `calculate_gain`.
     rng : Generator, optional
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> w = grilly.nn.init.kaiming_uniform_(grilly.zeros((2, 6)))
+    >>> bool((w.abs() <= 1.0).all())
+    True
     """
     if 0 in tensor.shape:
         return tensor
@@ -224,7 +289,15 @@ def kaiming_normal_(
     *,
     rng: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers of variance ``gain**2 / fan``; see `kaiming_uniform_`."""
+    """Fill with normal numbers of variance ``gain**2 / fan``; see `kaiming_uniform_`.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> w = grilly.nn.init.kaiming_normal_(grilly.zeros((2, 3)), nonlinearity="relu")
+    >>> w.shape
+    (2, 3)
+    """
     if 0 in tensor.shape:
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), rng=rng)
@@ -252,7 +325,15 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, *, rng: Generator | None = No
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, *, rng: Generator | None = None) -> Tensor:
-    """Fill a matrix with normal numbers, then set a share `sparsity` of each column to zero."""
+    """Fill a matrix with normal numbers, then set a share `sparsity` of each column to zero.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> w = grilly.nn.init.sparse_(grilly.zeros((4, 2)), sparsity=0.5)
+    >>> (w == 0).sum(dim=0).tolist()
+    [2, 2]
+    """
     if tensor.ndim != 2:
         raise ShapeError(f"sparse_: expected a matrix; received shape {tuple(tensor.shape)}.")
     if not 0.0 <= sparsity <= 1.0:

@@ -10,6 +10,7 @@ from grilly_core.nn.explicit import backward, outermost, scope
 from grilly_core.nn.hooks import Hooks, RemovableHandle
 from grilly_core.nn.parameter import Parameter
 from grilly_core.nn.registration import Registered
+from grilly_core.ops.creation import zeros_like
 from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class Module(Registered):
         """Forget the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros."""
         for parameter in self.parameters():
             if parameter.grad is not None:
-                parameter.grad = None if set_to_none else parameter.grad * 0.0
+                parameter.grad = None if set_to_none else zeros_like(parameter.grad)
 
     def apply(self, fn: Callable[[Module], object]) -> Self:
         """Call `fn` on every module below, then on this one; returns the module."""
@@ -357,7 +358,7 @@ class Module(Registered):
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None, "_hooks": None}
+        return {**self.__dict__, "_last": None}
 
     def __setstate__(self, content: dict[str, Any]) -> None:
         self.__dict__.update(content)

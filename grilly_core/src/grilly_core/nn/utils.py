@@ -126,7 +126,16 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write the elements of one vector back to parameters, in order."""
+    """Write the elements of one vector back to parameters, in order.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> layer = grilly.nn.Linear(1, 1)
+    >>> grilly.nn.utils.vector_to_parameters(grilly.tensor([2.0, 3.0]), layer.parameters())
+    >>> layer.bias.tolist()
+    [3.0]
+    """
     listed = list(parameters)
     wanted = sum(p.numel() for p in listed)
     if tuple(vec.shape) != (wanted,):

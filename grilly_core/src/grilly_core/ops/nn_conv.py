@@ -48,13 +48,19 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 @linear.vjp
 def _(grads: Tensors, outs: Tensors, ins: Tensors, attrs: Attrs, needs: Needs) -> Tensors:
     g, (x, weight, _bias) = grads[0], ins
-    rows = reshape(g, shape=(math.prod(g.shape[:-1]), g.shape[-1]))
-    gx = reshape(matmul(rows, weight), shape=x.shape) if needs[0] else None
-    gweight = None
+    rows = _as_rows(g)
+    gx = gweight = None
+    if needs[0]:
+        gx = matmul(rows, weight)
+        gx = gx if x.ndim == 2 else reshape(gx, shape=x.shape)
     if needs[1]:
-        columns = reshape(x, shape=(rows.shape[0], x.shape[-1]))
-        gweight = matmul(permute_dims(rows, axes=(1, 0)), columns)
+        gweight = matmul(permute_dims(rows, axes=(1, 0)), _as_rows(x))
     return gx, gweight, sum(rows, axis=0) if needs[2] else None
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    """Join all axes but the last."""
+    return x if x.ndim == 2 else reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 @linear.samples

@@ -26,6 +26,17 @@ class LRScheduler:
     optimizer : Optimizer
     last_epoch : int
         -1 starts; another number resumes, and then every group must have its ``"initial_lr"``.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> class Halving(grilly.optim.lr_scheduler.LRScheduler):
+    ...     def factor(self, epoch):
+    ...         return 0.5**epoch
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> Halving(opt).step()
+    >>> opt.param_groups[0]["lr"]
+    0.5
     """
 
     #: Attributes that `state_dict` leaves out.
@@ -107,7 +118,18 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiply by `gamma` at each of the milestones."""
+    """Multiply by `gamma` at each of the milestones.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> schedule = grilly.optim.lr_scheduler.MultiStepLR(opt, [1, 3], gamma=0.5)
+    >>> for _ in range(2):
+    ...     schedule.step()
+    >>> round(opt.param_groups[0]["lr"], 6)
+    0.5
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -122,7 +144,18 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiply by `gamma` every epoch."""
+    """Multiply by `gamma` every epoch.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> schedule = grilly.optim.lr_scheduler.ExponentialLR(opt, gamma=0.5)
+    >>> for _ in range(2):
+    ...     schedule.step()
+    >>> round(opt.param_groups[0]["lr"], 6)
+    0.25
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -134,7 +167,18 @@ class ExponentialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Go from the first rate to `eta_min` along half a cosine of `T_max` epochs, and back, and so on."""
+    """Go from the first rate to `eta_min` along half a cosine of `T_max` epochs, and back, and so on.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> schedule = grilly.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=4)
+    >>> for _ in range(2):
+    ...     schedule.step()
+    >>> round(opt.param_groups[0]["lr"], 6)
+    0.5
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         if T_max < 1:
@@ -150,7 +194,18 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Go from `start_factor` to `end_factor` in `total_iters` equal steps, then stay."""
+    """Go from `start_factor` to `end_factor` in `total_iters` equal steps, then stay.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> schedule = grilly.optim.lr_scheduler.LinearLR(opt, start_factor=0.5, total_iters=2)
+    >>> for _ in range(1):
+    ...     schedule.step()
+    >>> round(opt.param_groups[0]["lr"], 6)
+    0.75
+    """
 
     def __init__(
         self,
@@ -180,6 +235,16 @@ class LambdaLR(LRScheduler):
     """Multiply the first rates by a function of the epoch, one for all groups or one for each.
 
     Functions are not part of the state: give the same ones when resuming.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> schedule = grilly.optim.lr_scheduler.LambdaLR(opt, lambda epoch: 1 / (1 + epoch))
+    >>> for _ in range(3):
+    ...     schedule.step()
+    >>> round(opt.param_groups[0]["lr"], 6)
+    0.25
     """
 
     _unsaved = ("optimizer", "lr_lambdas")
@@ -223,6 +288,16 @@ class OneCycleLR(LRScheduler):
     final_div_factor : float
         The end is the start divided by this.
     last_epoch : int
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> schedule = grilly.optim.lr_scheduler.OneCycleLR(opt, max_lr=1.0, total_steps=10)
+    >>> for _ in range(2):
+    ...     schedule.step()
+    >>> round(opt.param_groups[0]["lr"], 6)
+    1.0
     """
 
     def __init__(
@@ -311,6 +386,18 @@ class SequentialLR(LRScheduler):
     milestones : sequence of int
         Epochs at which the next one takes over.
     last_epoch : int
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> from grilly_core.optim import lr_scheduler
+    >>> parts = [lr_scheduler.LinearLR(opt, 0.5, total_iters=2), lr_scheduler.ExponentialLR(opt, 0.5)]
+    >>> schedule = lr_scheduler.SequentialLR(opt, parts, milestones=[2])
+    >>> for _ in range(3):
+    ...     schedule.step()
+    >>> opt.param_groups[0]["lr"]
+    0.5
     """
 
     _unsaved = ("optimizer", "schedulers")

@@ -12,7 +12,7 @@ from grilly_core.config import enable_grad, no_grad
 from grilly_core.device import Context
 from grilly_core.dtypes import DType
 from grilly_core.errors import StateDictError
-from grilly_core.ops.creation import asarray
+from grilly_core.ops.creation import asarray, zeros_like
 from grilly_core.tensor import Tensor
 
 __all__ = ["Optimizer", "OptimizerStateError"]
@@ -65,6 +65,21 @@ class Optimizer:
         The only place of the settings: what is written to ``group["lr"]`` holds from the next step on.
     state : dict
         What is remembered for each parameter, by parameter.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> class SignDescent(grilly.optim.Optimizer):
+    ...     def __init__(self, params, lr):
+    ...         super().__init__(params, {"lr": lr})
+    ...     def _update(self, group, params, grads, lr):
+    ...         for p, g in zip(params, grads):
+    ...             p.sub_(lr * g.sign())
+    >>> p = grilly.nn.Parameter(grilly.tensor([1.0]))
+    >>> (p * 5.0).sum().backward()
+    >>> SignDescent([p], lr=0.5).step()
+    >>> p.tolist()
+    [0.5]
     """
 
     def __init__(self, params: Iterable[Any], defaults: Group) -> None:
@@ -117,7 +132,7 @@ class Optimizer:
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    p.grad = None if set_to_none else p.grad * 0.0
+                    p.grad = None if set_to_none else zeros_like(p.grad)
 
     # -- a step --------------------------------------------------------------------------------------------
 
@@ -295,4 +310,4 @@ def assign(cells: Iterable[Tensor], values: Iterable[Tensor]) -> None:
 
 def zeros_for(params: Iterable[Tensor]) -> list[Tensor]:
     """Return a cell of zeros for each parameter."""
-    return [asarray(0.0, dtype=p.dtype, device=p.device).expand(p.shape).clone() for p in params]
+    return [zeros_like(p) for p in params]
