@@ -24,6 +24,7 @@ def test_the_digits_demo_reaches_its_accuracy_and_writes_its_files(tmp_path, cap
 
 def test_the_split_depends_on_the_seed_alone_and_is_stratified():
     import numpy as np
+
     from grilly.demos import digits
 
     (x, y), (x_test, y_test) = digits.load_digits(3)
