@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grilly_core import functional
 from grilly_core.nn import init, utils
 from grilly_core.nn.activation import *  # noqa: F403
 from grilly_core.nn.activation import __all__ as _activation
@@ -22,5 +23,5 @@ from grilly_core.nn.pooling import __all__ as _pooling
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "Dropout", "Embedding", "Flatten", "Identity", "Linear", "Module", "Parameter",
-    "Unflatten", "init", "utils", *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling,
+    "Unflatten", "functional", "init", "utils", *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling,
 ]  # fmt: skip

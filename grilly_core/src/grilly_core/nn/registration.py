@@ -47,6 +47,7 @@ class Registered:
                     f"{type(value).__name__}. To change a value, write to it under no_grad()."
                 )
             kind = "buffer"
+            value = Tensor(value._value) if value._view_of else value  # a view would refuse to be written to
         elif value is None:
             kind = known
         if kind is None:
