@@ -23,5 +23,6 @@ from grilly_core.nn.pooling import __all__ as _pooling
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "Dropout", "Embedding", "Flatten", "Identity", "Linear", "Module", "Parameter",
-    "Unflatten", "functional", "init", "utils", *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling,
+    "Unflatten", "functional", "init", "utils",
+    *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling,
 ]  # fmt: skip
