@@ -65,7 +65,12 @@ def test_layouts_are_interned():
 
 @pytest.mark.parametrize(
     ("shape", "size", "message"),
-    [((2, -1, -1), 8, "one -1"), ((3, -1), 8, "whole number"), ((2, 2), 8, "holds 4"), ((-2, 2), 8, "negative")],
+    [
+        ((2, -1, -1), 8, "one -1"),
+        ((3, -1), 8, "whole number"),
+        ((2, 2), 8, "holds 4"),
+        ((-2, 2), 8, "negative"),
+    ],
 )
 def test_bad_shapes_are_explained(shape, size, message):
     with pytest.raises(ShapeError, match=message):

@@ -129,6 +129,8 @@ class NumPyProtocols:
         _value: View
         _node: Node | Leaf | None
 
+        def detach(self) -> Any: ...  # noqa: D102 - for the type checker
+
         def numpy(self, *, copy: bool = False) -> NDArray[Any]: ...  # noqa: D102 - for the type checker
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

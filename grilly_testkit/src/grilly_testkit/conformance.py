@@ -15,8 +15,8 @@ import numpy as np
 
 import grilly_core
 from grilly_core import registry
-from grilly_core.device import open_context
 from grilly_core.atomic import atomic_write
+from grilly_core.device import open_context
 from grilly_core.opspec import Op
 from grilly_core.samples import cases_of
 from grilly_testkit.modes import Finding, Mode, findings, modes_for

@@ -379,10 +379,7 @@ def rsqrt(x: Any) -> Tensor:
 @op("conj")
 def conj(x: Any) -> Tensor:
     """Elementwise complex conjugate; a real tensor stays as it is."""
-    if not x.dtype.is_complex:
-        result: Tensor = x
-        return result
-    result: Tensor = _complex(real(x), neg(imag(x)))
+    result: Tensor = _complex(real(x), neg(imag(x))) if x.dtype.is_complex else x
     return result
 
 
