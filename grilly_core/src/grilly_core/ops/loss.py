@@ -96,8 +96,6 @@ def cross_entropy(
 @cross_entropy.vjp
 def _(grads: Tensors, outs: Tensors, ins: Tensors, attrs: Attrs, needs: Needs) -> Tensors:
     logits, target, weight = ins
-    if needs[2]:
-        raise DTypeError("cross_entropy: class weights have no gradient; detach them.")
     return cross_entropy_vjp(grads[0], logits, target, weight, outs[1], **attrs), None, None
 
 
