@@ -43,8 +43,9 @@ def prange(*bounds: int) -> range:
 class Jit:
     """A function that Numba compiles on its first call.
 
-    Globals of the function that are `Jit` objects, or `prange`, are replaced by what Numba knows at that moment, so
-    that the module of a kernel need not import Numba.
+    Names that the function takes from its module or from a function around it, and that mean a `Jit` object or
+    `prange`, are replaced by what Numba knows at that moment; so the module of a kernel need not import Numba. They
+    must be names of their own: ``prange(n)``, not ``jit.prange(n)``.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], name: str = "") -> None:
@@ -77,14 +78,20 @@ class Jit:
         assert isinstance(source, types.FunctionType)
         names = dict(source.__globals__) | self.replaced
         for name in source.__code__.co_names:
-            names[name] = _numba_counterpart(names.get(name), numba) if name in names else None
-            if names[name] is None:
-                del names[name]
-        made = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__, source.__closure__)
+            if name in names:
+                names[name] = _numba_counterpart(names[name], numba)
+        cells = [cell.cell_contents for cell in source.__closure__ or ()]
+        closure = tuple(types.CellType(_numba_counterpart(value, numba)) for value in cells) or None
+        options = dict(self.options)
+        if any(isinstance(value, Jit) for value in cells):
+            options["cache"] = (
+                False  # Numba hashes what is closed over, and a dispatcher hashes anew in each process
+            )
+        made = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__, closure)
         # The name of a cache file is made of the qualified name, so two uses of one template need two of them.
         made.__qualname__ = self.name
         made.__module__ = source.__module__
-        return jit_setup.dispatcher(made, self.options)
+        return jit_setup.dispatcher(made, options)
 
 
 def _numba_counterpart(value: Any, numba: Any) -> Any:

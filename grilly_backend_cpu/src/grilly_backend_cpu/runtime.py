@@ -101,7 +101,11 @@ class CpuRuntime:
 
     def describe(self) -> dict[str, Any]:
         """Return what ``grilly doctor`` shows: Numba's layer, threads and cache, and memory."""
-        numba = jit_setup.describe() if self.has_numba else {"layer": "NumPy only", "threads": jit_setup.threads()}
+        numba = (
+            jit_setup.describe()
+            if self.has_numba
+            else {"layer": "NumPy only", "threads": jit_setup.threads()}
+        )
         return {**numba, **self.memory()}
 
     def register_kernels(self, kernels: KernelRegistry) -> None:
@@ -114,5 +118,7 @@ class CpuRuntime:
 def _window(memory: NDArray[np.uint8], offset: int, nbytes: int, what: str) -> NDArray[np.uint8]:
     raw = memory.reshape(-1).view(np.uint8)
     if offset < 0 or nbytes < 0 or offset + nbytes > raw.size:
-        raise ValueError(f"{what}: bytes {offset} to {offset + nbytes} are outside a buffer of {raw.size} bytes.")
+        raise ValueError(
+            f"{what}: bytes {offset} to {offset + nbytes} are outside a buffer of {raw.size} bytes."
+        )
     return raw[offset : offset + nbytes]

@@ -35,7 +35,7 @@ def _valid(place: int, low: int, stride: int, dilation: int, size: int, count: i
 @njit
 def _gather(start: int, stop: int, args: Any) -> None:
     x, columns, k0, k1, c0, c1, s0, s1, l0, l1, d0, d1 = args
-    channels, plane = x.shape[1], c0 * c1
+    channels = x.shape[1]
     for unit in range(start, stop):
         n, c = unit // channels, unit % channels
         image = x[n, c]
@@ -43,8 +43,7 @@ def _gather(start: int, stop: int, args: Any) -> None:
             top, bottom, row = _valid(a, l0, s0, d0, x.shape[2], c0)
             for b in range(k1):
                 left, right, column = _valid(b, l1, s1, d1, x.shape[3], c1)
-                out = columns[(c * k0 + a) * k1 + b, n * plane : (n + 1) * plane]
-                out = out.reshape(c0, c1)
+                out = columns[n, (c * k0 + a) * k1 + b].reshape(c0, c1)
                 if top > 0 or left > 0 or bottom < c0 or right < c1:
                     for i in range(c0):
                         for j in range(c1):
@@ -63,7 +62,7 @@ def _gather(start: int, stop: int, args: Any) -> None:
 @njit
 def _scatter(start: int, stop: int, args: Any) -> None:
     columns, gx, k0, k1, c0, c1, s0, s1, l0, l1, d0, d1 = args
-    channels, plane = gx.shape[1], c0 * c1
+    channels = gx.shape[1]
     for unit in range(start, stop):
         n, c = unit // channels, unit % channels
         image = gx[n, c]
@@ -75,8 +74,7 @@ def _scatter(start: int, stop: int, args: Any) -> None:
             top, bottom, row = _valid(a, l0, s0, d0, gx.shape[2], c0)
             for b in range(k1):
                 left, right, column = _valid(b, l1, s1, d1, gx.shape[3], c1)
-                part = columns[(c * k0 + a) * k1 + b, n * plane : (n + 1) * plane]
-                part = part.reshape(c0, c1)
+                part = columns[n, (c * k0 + a) * k1 + b].reshape(c0, c1)
                 for i in range(top, bottom):
                     line = part[i, left:right]
                     target = image[row + i * s0, column + left * s1 :]
@@ -89,25 +87,13 @@ def _scatter(start: int, stop: int, args: Any) -> None:
 
 
 @njit
-def _to_images(start: int, stop: int, args: Any) -> None:
-    product, bias, out = args
-    channels, plane = out.shape[1], out.shape[2]
+def _add_bias(start: int, stop: int, args: Any) -> None:
+    out, bias = args
+    channels = out.shape[1]
     for unit in range(start, stop):
-        n, o = unit // channels, unit % channels
-        source, target, shift = product[o, n * plane : (n + 1) * plane], out[n, o], bias[o]
-        for i in range(target.size):
-            target[i] = source[i] + shift
-
-
-@njit
-def _from_images(start: int, stop: int, args: Any) -> None:
-    g, matrix = args
-    channels, plane = g.shape[1], g.shape[2]
-    for unit in range(start, stop):
-        n, o = unit // channels, unit % channels
-        source, target = g[n, o], matrix[o, n * plane : (n + 1) * plane]
-        for i in range(target.size):
-            target[i] = source[i]
+        line, shift = out[unit // channels, unit % channels], bias[unit % channels]
+        for i in range(line.size):
+            line[i] += shift
 
 
 @njit
@@ -191,8 +177,7 @@ _run_gather_last = split(_gather_last)
 _run_scatter_last = split(_scatter_last)
 _run_gather = split(_gather)
 _run_scatter = split(_scatter)
-_run_to_images = split(_to_images)
-_run_from_images = split(_from_images)
+_run_add_bias = split(_add_bias)
 
 
 def _two(values: tuple[int, ...], missing: int) -> tuple[int, int]:
@@ -212,11 +197,11 @@ def _planes(x: Array) -> Array:
 
 
 class Columns:
-    """The same moves as `grilly_backend_cpu.kernels.conv.NumpyColumns`."""
+    """The moves of `grilly_backend_cpu.kernels.conv_ways.NumpyColumns`."""
 
     @staticmethod
     def gather(x: Array, geo: Any, columns: Array) -> None:
-        """Fill ``columns[c * kernel, n * plane]`` from images (n, c, ...)."""
+        """Fill ``columns[n, c * kernel, plane]`` from images (n, c, ...)."""
         if columns.size == 0:
             return
         work = max(1, _WORK // (columns.size // (len(x) * x.shape[1])))
@@ -231,17 +216,10 @@ class Columns:
         _run_scatter(len(gx) * gx.shape[1], work, (columns, _planes(gx), *_how(geo)))
 
     @staticmethod
-    def to_images(product: Array, bias: Array | None, out: Array) -> None:
-        """Write ``product[o, n * plane] + bias[o]`` to images (n, o, plane)."""
-        shift = np.zeros(len(product), product.dtype) if bias is None else bias
+    def add_bias(out: Array, bias: Array) -> None:
+        """Add ``bias[o]`` to images (n, o, plane)."""
         n, o, plane = out.shape
-        _run_to_images(n * o, max(1, 2 * _WORK // plane), (product, shift, out))
-
-    @staticmethod
-    def from_images(g: Array, matrix: Array) -> None:
-        """Write images (n, o, plane) to ``matrix[o, n * plane]``."""
-        n, o, plane = g.shape
-        _run_from_images(n * o, max(1, 2 * _WORK // plane), (g, matrix))
+        _run_add_bias(n * o, max(1, 2 * _WORK // plane), (out, bias))
 
 
 def _turned_in(images: Array, target: Array) -> None:
@@ -257,7 +235,7 @@ def _turned_out(source: Array, bias: Array, images: Array) -> None:
 
 
 class BatchLastColumns:
-    """The moves of `Columns` with windows in another order: the image is the innermost index."""
+    """The moves of `grilly_backend_cpu.kernels.conv_ways.BatchLast`."""
 
     @staticmethod
     def gather(x: Array, geo: Any, columns: Array) -> None:

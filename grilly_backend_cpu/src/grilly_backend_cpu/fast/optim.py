@@ -16,7 +16,6 @@ _BLOCK: Final = 32768
 _f = np.float32
 
 
-
 @njit(fastmath={"contract"})
 def _adam(start: int, stop: int, args: Any) -> None:
     p, g, m, v = args[0][start:stop], args[1][start:stop], args[2][start:stop], args[3][start:stop]

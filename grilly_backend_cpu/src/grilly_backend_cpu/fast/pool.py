@@ -140,4 +140,6 @@ def avg_pool(x: Array, y: Array, divisors: list[Array], attrs: dict[str, Any]) -
 def avg_pool_vjp(g: Array, gx: Array, divisors: list[Array], attrs: dict[str, Any]) -> None:
     """Spread the share of each window over it."""
     planes = _planes(gx)
-    _run_avg_pool_vjp(len(planes), _block(planes), (_planes(g), planes, *_two_divisors(divisors), *_how(attrs)))
+    _run_avg_pool_vjp(
+        len(planes), _block(planes), (_planes(g), planes, *_two_divisors(divisors), *_how(attrs))
+    )

@@ -68,9 +68,7 @@ def words(out: NDArray[np.uint32], key: int, offset: int) -> None:
     _run_words(-(-out.size // 4), _BLOCKS, (out, np.uint64(key), np.uint64(offset)))
 
 
-def dropped(
-    x: NDArray[Any], out: NDArray[Any], key: int, offset: int, limit: int, scale: np.float32
-) -> None:
+def dropped(x: NDArray[Any], out: NDArray[Any], key: int, offset: int, limit: int, scale: np.float32) -> None:
     """Write ``x * scale`` where the word is at least `limit`, else 0."""
     args = (x, out, np.uint64(key), np.uint64(offset), np.uint32(min(limit, 0xFFFFFFFF)), scale)
     _run_dropped(-(-x.size // 4), _BLOCKS, args)

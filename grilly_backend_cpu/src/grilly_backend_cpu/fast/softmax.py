@@ -21,7 +21,8 @@ __all__ = ["KERNELS", "row_max"]
 _SUMS = {"reassoc", "contract", "nsz"}
 _PIECE = 2048
 _WORK: Final = 32768
-_STRIP: Final = 16  # floats of one cache line
+_LINE: Final = 16  # floats of one cache line
+_STRIP_WORK: Final = 1 << 18  # floats of a strip, which then stays in the second cache
 _f = np.float32
 
 
@@ -122,12 +123,14 @@ def _strips(start: int, stop: int, args: Any) -> None:
         o, first = unit // per_outer, unit % per_outer * width
         count = min(width, inner - first)
         for i in range(n):
+            line = x[o, i, first : first + count]
             for j in range(count):
-                rows[j, i] = x[o, i, first + j]
+                rows[j, i] = line[j]
         _rows(0, count, (rows, results))
         for i in range(n):
+            line = out[o, i, first : first + count]
             for j in range(count):
-                out[o, i, first + j] = results[j, i]
+                line[j] = results[j, i]
 
 
 def _strips_of_two(start: int, stop: int, args: Any) -> None:
@@ -146,8 +149,9 @@ def _strips_of_two(start: int, stop: int, args: Any) -> None:
                 more[j, i] = y[o, i, first + j]
         _rows(0, count, (rows, more, results))
         for i in range(n):
+            line = out[o, i, first : first + count]
             for j in range(count):
-                out[o, i, first + j] = results[j, i]
+                line[j] = results[j, i]
 
 
 def _over_rows(body: Jit) -> Callable[..., None]:
@@ -168,7 +172,8 @@ def _over_columns(body: Jit, template: Callable[..., None]) -> Callable[..., Non
 
     def over_columns(*blocks: NDArray[Any]) -> None:
         outer, n, inner = blocks[0].shape
-        run(outer * -(-inner // _STRIP), max(1, _WORK // (n * _STRIP)), (*blocks, _STRIP))
+        width = min(max(_STRIP_WORK // n, _LINE), 8 * _LINE)
+        run(outer * -(-inner // width), max(1, _WORK // (n * width)), (*blocks, width))
 
     return over_columns
 

@@ -28,7 +28,7 @@ def _sigmoid(x: Array) -> Array:
     """Return the logistic function, through the exponential that cannot overflow."""
     e = np.exp(-np.abs(x))
     result: Array = np.where(x >= 0, 1 / (1 + e), e / (1 + e))
-    return result + 0 * x  # keeps NaN
+    return result
 
 
 def _normal_cdf(x: Array) -> Array:
@@ -148,5 +148,10 @@ def register(kernels: Any, runtime: Any) -> None:
     if runtime.has_numba:
         for name in fast.NAMES:
             kernels.add(
-                f"nn.{name}", _compiled(name), dtypes={"f32"}, layout="contiguous", priority=FAST, when=_same_shapes
+                f"nn.{name}",
+                _compiled(name),
+                dtypes={"f32"},
+                layout="contiguous",
+                priority=FAST,
+                when=_same_shapes,
             )

@@ -112,7 +112,12 @@ def register(kernels: Any, runtime: Any) -> None:
     if runtime.has_numba:
         for name, run, smallest in fast.UNARY:
             kernels.add(
-                name, _compiled(run), dtypes={"f32"}, layout="contiguous", priority=FAST, when=_at_least(smallest)
+                name,
+                _compiled(run),
+                dtypes={"f32"},
+                layout="contiguous",
+                priority=FAST,
+                when=_at_least(smallest),
             )
         for name, run in fast.BINARY.items():
             kernels.add(name, _compiled(run), dtypes=WIDE, priority=FAST, when=_large_and_plain)

@@ -17,7 +17,9 @@ __all__ = ["register"]
 Array = NDArray[Any]
 
 
-def _targets(target: Array, weight: Array | None, classes: int, ignored: int, dtype: Any) -> tuple[Array, ...]:
+def _targets(
+    target: Array, weight: Array | None, classes: int, ignored: int, dtype: Any
+) -> tuple[Array, ...]:
     """Return kept rows, the class of each (0 if ignored) and its weight (0 if ignored).
 
     Raises

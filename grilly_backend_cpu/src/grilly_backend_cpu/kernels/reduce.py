@@ -76,7 +76,9 @@ def accurate_sum(x: NDArray[Any], axes: tuple[int, ...]) -> NDArray[Any]:
 
 def maximum_over(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """Largest element; NaN if there is one."""
-    quiet_context().run(np.maximum.reduce, ins[0].array, attrs["axis"], None, outs[0].array, attrs["keepdims"])
+    quiet_context().run(
+        np.maximum.reduce, ins[0].array, attrs["axis"], None, outs[0].array, attrs["keepdims"]
+    )
 
 
 def argmax(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:

@@ -7,7 +7,19 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALL", "BOOL", "COMPLEX", "FAST", "FLOATS", "HALVES", "INTEGERS", "REALS", "WIDE", "WIDENED", "widened"]
+__all__ = [
+    "ALL",
+    "BOOL",
+    "COMPLEX",
+    "FAST",
+    "FLOATS",
+    "HALVES",
+    "INTEGERS",
+    "REALS",
+    "WIDE",
+    "WIDENED",
+    "widened",
+]
 
 BOOL: Final = frozenset({"b1"})
 INTEGERS: Final = frozenset({"u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"})

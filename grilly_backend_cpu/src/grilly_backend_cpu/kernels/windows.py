@@ -41,5 +41,7 @@ def taps(kernel: Shape, stride: Shape, dilation: Shape, count: Shape) -> Any:
     """Yield, for each place in the window, its index and the slices of the padded input that it meets."""
     for place in np.ndindex(*kernel):
         starts = [p * d for p, d in zip(place, dilation, strict=True)]
-        slices = tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, count, stride, strict=True))
+        slices = tuple(
+            slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, count, stride, strict=True)
+        )
         yield place, (slice(None), slice(None), *slices)
