@@ -51,8 +51,8 @@ format: setup ## let ruff fix and format
 type: setup ## mypy, strict, on core
 	@$(BIN)/mypy
 
-conformance: setup ## the conformance suite on the CPU, level 2
-	@$(BIN)/grilly conformance --device cpu --level 2 --report out/conformance-cpu.json
+conformance: setup ## the conformance suite on the CPU, level 3
+	@$(BIN)/grilly conformance --device cpu --level 3 --report out/conformance-cpu.json
 
 isolate: ## each package alone, with only what it declares, imports
 	@$(PYTHON) tools/isolate.py

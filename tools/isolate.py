@@ -40,14 +40,14 @@ def project(folder: Path) -> dict:
     return tomllib.loads((folder / "pyproject.toml").read_text())["project"]
 
 
-def closure(name: str, extra: str, local: dict[str, Path]) -> dict[str, str]:
-    """Return the local packages that `name` needs, with the extras asked of them."""
-    needed = {name: extra}
+def closure(name: str, local: dict[str, Path]) -> list[str]:
+    """Return the local packages that `name` needs, itself last; pip finds the extras that they ask of each other."""
+    needed: list[str] = []
     for requirement in project(local[name]).get("dependencies", []):
-        match = re.match(r"([A-Za-z0-9_.-]+)(\[[^\]]*\])?", requirement)
-        if match and match[1] in local and match[1] not in needed:
-            needed |= closure(match[1], match[2] or "", local)
-    return needed
+        match = re.match(r"[A-Za-z0-9_.-]+", requirement)
+        if match and match[0] in local:
+            needed += [n for n in closure(match[0], local) if n not in needed]
+    return [*needed, name]
 
 
 def isolate(name: str, local: dict[str, Path]) -> None:
@@ -58,7 +58,7 @@ def isolate(name: str, local: dict[str, Path]) -> None:
     print(f"isolate: {name}: building an environment", flush=True)
     venv.create(home, clear=True, with_pip=True)
     python = home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    wanted = [f"{local[found]}{extra}" for found, extra in closure(name, "", local).items()]
+    wanted = [local[found] for found in closure(name, local)]
     pip = [
         python,
         "-m",

@@ -235,3 +235,12 @@ def test_complex_gradients_follow_the_conjugate_rule():
     z = leaf(np.array([1 + 2j, -0.5j], np.complex64))
     (z * grilly.conj(z)).real.sum().backward()
     assert np.allclose(z.grad.numpy(), [2 + 4j, -1j])
+
+
+def test_grad_by_an_intermediate_keeps_what_made_it():
+    x = leaf([2.0])
+    h = x * x
+    (g,) = grilly.grad((h * 3).sum(), h)
+    assert g.tolist() == [3]
+    h.sum().backward()
+    assert x.grad.tolist() == [4]

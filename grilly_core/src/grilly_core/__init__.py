@@ -71,7 +71,7 @@ _CONSTANTS: Final = {
     "newaxis": None,
 }
 _SUBMODULES: Final = frozenset(
-    ["autograd", "data", "functional", "io", "linalg", "nn", "optim", "random", "testing"]
+    ["autograd", "data", "functional", "io", "linalg", "nn", "optim", "random", "testing", "training"]
 )
 
 

@@ -244,9 +244,10 @@ def _walk(
                 for index, g in entry.grads.items():
                     if (id(entry.node), index) in targets:
                         found[id(entry.node), index] = g
-            for edge_, g in _pulled(entry.node, entry.grads, create_graph, targets, useful):
+            pulled = _pulled(entry.node, entry.grads, create_graph, useful)
+            for edge_, g in pulled:
                 arrive(edge_, g)
-            if not keep:
+            if pulled and not keep:
                 entry.node.free()
         for leaf, g in leaf_grads.values():
             for hook in list((leaf.hooks or {}).values()):
@@ -288,11 +289,7 @@ def _hooked(entry: _Pending) -> None:
 
 
 def _pulled(
-    node: Node,
-    grads: Grads,
-    create_graph: bool,
-    targets: set[tuple[int, int]] | None,
-    useful: set[int] | None,
+    node: Node, grads: Grads, create_graph: bool, useful: set[int] | None
 ) -> list[tuple[Edge, Tensor]]:
     """Return the gradients of a node's inputs, with where they go."""
     if node.freed:
@@ -300,9 +297,9 @@ def _pulled(
             f"backward through {node.op.name!r} a second time: its values were freed; pass retain_graph=True "
             "the first time."
         )
-    needs = tuple(
-        e is not None and (useful is None or isinstance(e[0], Leaf) or id(e[0]) in useful) for e in node.edges
-    )
+    needs = tuple(e is not None and (useful is None or id(e[0]) in useful) for e in node.edges)
+    if useful is not None and not any(needs):
+        return []
     ins = [
         None if v is None else _saved(v, e, create_graph) for v, e in zip(node.ins, node.edges, strict=True)
     ]

@@ -343,6 +343,9 @@ class ProgramPlan(Plan):
             launch(step.plan, outs, ins)
             for slot in step.releases:
                 held[slot] = None
+        for r in self.outs:
+            if held[r.slot] is None:  # written by no launch: an output without elements
+                held[r.slot] = alloc(self.slots[r.slot])  # type: ignore[arg-type]
         return [_shown(show, held, r) for r in self.outs]
 
 

@@ -51,7 +51,7 @@ class Trainer:
     checkpoint : path, optional
         Written after every epoch.
     progress : bool
-        Show a progress bar (if the output is a terminal and tqdm is installed) and a row for each epoch.
+        Show a progress bar (if the output is a terminal) and a row for each epoch.
 
     Attributes
     ----------
@@ -209,10 +209,8 @@ class Trainer:
         """Show progress on a terminal; elsewhere the batches pass unseen."""
         if not (self.progress and sys.stderr.isatty()):
             return iter(batches)
-        try:
-            from tqdm import tqdm  # type: ignore[import-untyped]
-        except ImportError:
-            return iter(batches)
+        from tqdm import tqdm  # only when there is a terminal to show a bar on
+
         return iter(tqdm(batches, desc=title, leave=False))
 
     def _show(self, row: Row) -> None:

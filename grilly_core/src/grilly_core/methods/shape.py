@@ -71,6 +71,12 @@ class ShapeMethods(Methods):
             )
         return cast("Tensor", self) if self.ndim < 2 else self.transpose(0, 1)
 
+    def movedim(self, source: Any, destination: Any) -> Tensor:
+        """Return axes moved to other positions, the rest in order."""
+        from grilly_core.ops.manipulate import moveaxis
+
+        return moveaxis(self, source, destination)
+
     @property
     def T(self) -> Tensor:
         """The axes in reverse order."""
