@@ -299,3 +299,17 @@ def test_reductions_agree_with_float64(array, data):
         ours = getattr(grilly, name)(t, axis=axis, keepdims=keepdims)
         theirs = getattr(np, name)(array.astype(np.float64), axis=axis, keepdims=keepdims)
         grilly.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, what=name)
+
+
+def test_fills_tell_zeros_apart():
+    """0.0 and -0.0 are equal as keys of a cache, and different as values."""
+    for value in (0.0, -0.0, 0.0):
+        assert np.signbit(grilly.full((2,), value).tolist()[0]) == np.signbit(value)
+
+
+def test_positions_beyond_int32_are_refused():
+    huge = grilly.zeros(1, dtype="uint8").expand(2**31)
+    with pytest.raises(ShapeError, match="int32"):
+        huge.argmax(0)
+    with pytest.raises(ShapeError, match="int64"):
+        grilly.arange(2**31)

@@ -10,6 +10,7 @@ Three kinds of op share the class `Op`:
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
@@ -218,10 +219,24 @@ class Op(Generic[P, R]):
         return attrs
 
 
+class NegativeZero(float):
+    """-0.0 as part of a key: equal to itself alone, since a plan for 0.0 is another plan."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NegativeZero)
+
+    def __hash__(self) -> int:
+        return hash("-0.0")
+
+
 def freeze(value: Any) -> Any:
-    """Return `value` in a hashable form (lists become tuples)."""
+    """Return `value` in a hashable form that tells all values apart (lists become tuples)."""
     if isinstance(value, list | tuple):
         return tuple([freeze(v) for v in value])
+    if type(value) is float and value == 0.0 and math.copysign(1.0, value) < 0:
+        return NegativeZero(-0.0)
     return value
 
 

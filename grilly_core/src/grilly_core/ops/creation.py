@@ -17,7 +17,7 @@ from grilly_core.errors import DTypeError, ShapeError
 from grilly_core.ops import primitives as p
 from grilly_core.ops.structure import tri_mask
 from grilly_core.ops.views import broadcast_to, reshape
-from grilly_core.opspec import op
+from grilly_core.opspec import freeze, op
 from grilly_core.tensor import Tensor
 
 __all__ = [
@@ -49,7 +49,7 @@ def _made(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _filled(shape: Any, value: Any, dtype: DType, device: DeviceLike, requires_grad: bool) -> Tensor:
-    return _made(apply(p.full, [], (value, _shape(shape), dtype), _context(device)), requires_grad)
+    return _made(apply(p.full, [], (freeze(value), _shape(shape), dtype), _context(device)), requires_grad)
 
 
 def full(

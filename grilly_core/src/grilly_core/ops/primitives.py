@@ -70,6 +70,8 @@ def iota(*, size: int, start: Any = 0, step: Any = 1, dtype: DType) -> Inferred:
     """``start + step * i`` for i from 0 to size - 1."""
     if size < 0:
         raise ShapeError(f"iota: size must not be negative; received {size}.")
+    if dtype is dtypes.int32:
+        rules.indexable("iota", size)
     return Inferred((((size,), dtype),))
 
 
@@ -631,6 +633,7 @@ def argmax(x: Spec, *, axis: Any = None, keepdims: bool = False) -> Inferred:
     shape, axes = rules.reduced("argmax", x, axis, keepdims)
     if x.shape[axes[0]] == 0:
         raise ShapeError(f"argmax: axis {axes[0]} of shape {x.shape} holds no element.")
+    rules.indexable("argmax", x.shape[axes[0]])
     return Inferred(((shape, dtypes.int32),), attrs={"axis": axes[0], "keepdims": keepdims})
 
 
@@ -823,6 +826,7 @@ def _(s: Any) -> None:
 def sort(x: Spec, *, axis: int = -1, descending: bool = False) -> Inferred:
     """Sorted values along `axis` and the indices they came from; stable, NaN is the greatest."""
     rules.require("sort", x, "buif")
+    rules.indexable("sort", x.shape[axis])
     return Inferred(((x.shape, x.dtype), (x.shape, dtypes.int32)))
 
 

@@ -7,11 +7,11 @@ from typing import Any
 from grilly_core import dtypes
 from grilly_core.buffer import Spec
 from grilly_core.dtypes import DType, promote
-from grilly_core.errors import DTypeError
+from grilly_core.errors import DTypeError, ShapeError
 from grilly_core.layout import broadcast_shapes, normalize_axes
 from grilly_core.opspec import Inferred
 
-__all__ = ["binary", "compare", "floating", "reduced", "require", "same", "unary_float"]
+__all__ = ["binary", "compare", "floating", "indexable", "reduced", "require", "same", "unary_float"]
 
 
 def require(name: str, spec: Spec, kinds: str, argument: str = "x") -> None:
@@ -22,6 +22,14 @@ def require(name: str, spec: Spec, kinds: str, argument: str = "x") -> None:
         raise DTypeError(
             f"{name}: {argument} must be {expected}; received {spec.dtype.name} of shape {spec.shape}. Cast "
             "it with .to(...)."
+        )
+
+
+def indexable(name: str, size: int) -> None:
+    """Raise if positions along an axis of `size` do not fit int32, the index type of every device."""
+    if size > 2**31 - 1:
+        raise ShapeError(
+            f"{name}: {size} positions do not fit int32; work on parts, or pass dtype=int64 where there is one."
         )
 
 
