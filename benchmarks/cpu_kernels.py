@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,7 +93,7 @@ def elementwise(k: Kernels) -> Iterator[Case]:
     tout = torch.empty_like(tx)
     yield "add 4M", k.bind("add", [out], [x, g]), lambda: torch.add(tx, tg, out=tout)
     for name in ("exp", "tanh", "erf", "sqrt", "sin"):
-        yield f"{name} 4M", k.bind(name, [out], [x]), lambda f=getattr(torch, name): f(tx, out=tout)
+        yield f"{name} 4M", k.bind(name, [out], [x]), partial(getattr(torch, name), tx, out=tout)
     yield "gelu 4M", k.bind("nn.gelu", [out], [x], approximate="none"), lambda: F.gelu(tx)
     yield (
         "gelu tanh 4M",
@@ -116,8 +117,8 @@ def elementwise(k: Kernels) -> Iterator[Case]:
 def products(k: Kernels) -> Iterator[Case]:
     for n in (64, 512, 1024, 2048):
         a, b, out = normal(n, n), normal(n, n), np.empty((n, n), np.float32)
-        yield f"matmul {n}", k.bind("matmul", [out], [a, b]), lambda a=t(a), b=t(b): a @ b
-        yield f"matmul {n} transposed", k.bind("matmul", [out], [a, b.T]), lambda a=t(a), b=t(b): a @ b.T
+        yield f"matmul {n}", k.bind("matmul", [out], [a, b]), partial(torch.matmul, t(a), t(b))
+        yield f"matmul {n} transposed", k.bind("matmul", [out], [a, b.T]), partial(torch.matmul, t(a), t(b).T)
     x, w, bias, out = normal(64, 784), normal(256, 784), normal(256), np.empty((64, 256), np.float32)
     yield "linear 64x784x256", k.bind("nn.linear", [out], [x, w, bias]), lambda: F.linear(t(x), t(w), t(bias))
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from grilly_backend_cpu.fast.elementwise import BLOCK, mapped, mapped2
-from grilly_backend_cpu.fast.maths import decay32, erfc_tail32, log1p_unit32, sigmoid32, tanh32
+from grilly_backend_cpu.fast.maths import decay32, erfc_tail32, log1p_unit32, normal_cdf32, sigmoid32, tanh32
 from grilly_backend_cpu.jit import Jit, njit, split
 
 __all__ = ["BLOCK", "NAMES", "chosen"]
@@ -45,8 +45,7 @@ def _tanh_vjp(g: Any, y: Any) -> Any:
 
 @njit(**_CONTRACT)
 def _gelu(x: Any) -> Any:
-    lower = _HALF * erfc_tail32(abs(x) * _SQRT_HALF, decay32(-_HALF * x * x))
-    return x * (lower if x < _ZERO else _ONE - lower)
+    return x * normal_cdf32(x)
 
 
 @njit(**_CONTRACT)

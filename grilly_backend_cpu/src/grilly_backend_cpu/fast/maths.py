@@ -17,6 +17,7 @@ __all__ = [
     "erfc_tail32",
     "exp32",
     "log1p_unit32",
+    "normal_cdf32",
     "order32",
     "reciprocal32",
     "sigmoid32",
@@ -103,6 +104,30 @@ def erfc_tail32(z, gauss):
     p = p * q + _f(2.247791e-01)
     p = p * q + _f(2.2571522e-01)
     return gauss * (p * q)
+
+
+@njit(**_CONTRACT)
+def normal_cdf32(x):
+    """Return the normal distribution function, exactly 0 and 1 beyond 5.6 and within 2e-7 between.
+
+    That error is absolute: below -3 the value is small and so has fewer digits, as in the usual 0.5 (1 + erf).
+    Without an exponential it takes half the time of the form by `erfc_tail32`.
+    """
+    u = x * x
+    u = _f(31.36) if u > _f(31.36) else u
+    p = _f(2.2173495e-08) * u + _f(6.33865e-06)  # (Phi(x) - 0.5) / x in x**2 is p / q
+    p = p * u + _f(1.7264977e-04)
+    p = p * u + _f(4.7000535e-03)
+    p = p * u + _f(3.426838e-02)
+    p = p * u + _f(3.9894226e-01)
+    q = _f(1.1796837e-06) * u + _f(7.466275e-05)
+    q = q * u + _f(1.9063425e-03)
+    q = q * u + _f(2.8876763e-02)
+    q = q * u + _f(2.5256404e-01)
+    q = q * u + _ONE
+    y = _HALF + x * (p * reciprocal32(q))
+    y = _ONE if x > _f(5.6) else y
+    return _ZERO if x < _f(-5.6) else y
 
 
 @njit(**_CONTRACT)

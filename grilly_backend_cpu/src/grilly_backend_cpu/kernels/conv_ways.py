@@ -21,9 +21,10 @@ __all__ = ["BatchLast", "ByImage", "Geometry", "NumpyColumns"]
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
-_COLUMNS: Final = 1 << 23  # elements of the columns made at a time; 32 MiB of f32
+_COLUMNS: Final = 1 << 22  # elements of the columns made at a time: 16 MiB of f32 stay in the last cache
 _ENOUGH: Final = 1024  # windows that make an image a good product by itself
 _MANY: Final = 16  # images from which on it pays to make the batch the innermost axis
+_SHORT: Final = 32  # rows of columns below which products are mere copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ class Geometry:
             (n - 1) * s + (k - 1) * d + 1
             for n, s, k, d in zip(self.count, self.stride, self.kernel, self.dilation, strict=True)
         )
+
+    @property
+    def thin(self) -> bool:
+        """Whether columns are so short that turning images costs more than one product for each."""
+        return self.rows < _SHORT
 
     @property
     def pointwise(self) -> bool:

@@ -12,13 +12,25 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from grilly_backend_cpu.kernels.support import ALL, BOOL, COMPLEX, FLOATS, INTEGERS, REALS, widened
+from grilly_backend_cpu.fast import reduce as fast
+from grilly_backend_cpu.kernels.support import (
+    ALL,
+    BOOL,
+    COMPLEX,
+    FAST,
+    FLOATS,
+    INTEGERS,
+    REALS,
+    WIDE,
+    widened,
+)
 from grilly_backend_cpu.quiet import quiet_context, quietly
 
 __all__ = ["accurate_sum", "register"]
 
 _BLOCK: Final = 16
 _SHORT: Final = 64  # so few additions lose nothing worth a second pass
+_LARGE: Final = 1 << 16  # elements from which on compiled sums are faster
 _WIDER: Final = {"f": np.float64, "c": np.complex128}
 
 
@@ -74,6 +86,23 @@ def accurate_sum(x: NDArray[Any], axes: tuple[int, ...]) -> NDArray[Any]:
     return x
 
 
+def sum_fast(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    """Sum of a large contiguous array over adjacent axes."""
+    x, axes, out = ins[0].array, attrs["axis"], outs[0].array
+    first, last = axes[0], axes[-1] + 1
+    blocks = (math.prod(x.shape[:first]), math.prod(x.shape[first:last]), math.prod(x.shape[last:]))
+    total = fast.total(x.reshape(blocks))
+    quiet_context().run(np.copyto, out, total.reshape(out.shape), casting="unsafe")
+
+
+def _large_and_adjacent(c: Any) -> bool:
+    axes = c.attrs["axis"]
+    return (
+        c.ins[0].size >= _LARGE and c.ins[0].contiguous and len(axes) > 0
+        and tuple(axes) == tuple(range(axes[0], axes[0] + len(axes)))
+    )  # fmt: skip
+
+
 def maximum_over(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """Largest element; NaN if there is one."""
     quiet_context().run(
@@ -102,6 +131,8 @@ def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
     kernels.add("sum", sum_plain, dtypes=INTEGERS | BOOL)
     kernels.add("sum", sum_floats, dtypes=FLOATS | COMPLEX)
+    if runtime.has_numba:
+        kernels.add("sum", sum_fast, dtypes=WIDE, priority=FAST, when=_large_and_adjacent)
     kernels.add("max", maximum_over, dtypes=REALS | BOOL)
     kernels.add("argmax", argmax, dtypes=REALS | BOOL)
     kernels.add("cumsum", cumsum, dtypes=ALL)
