@@ -39,7 +39,9 @@ def test_sum_over_any_axes(run: Any, rng: Any, axes: Any, dtype: Any) -> None:
     expected = x.astype(wide).sum(axes, keepdims=True)
     got = run("sum", [x], [(expected.shape, dtype)], axis=axes, keepdims=True).astype(wide)
     eps = 0 if dtype == "i4" else float(ml_dtypes.finfo(dtype).eps)
-    np.testing.assert_allclose(got, expected.astype(dtype).astype(wide), rtol=(40 if dtype == "f8" else 6) * eps)
+    np.testing.assert_allclose(
+        got, expected.astype(dtype).astype(wide), rtol=(40 if dtype == "f8" else 6) * eps
+    )
 
 
 @settings(max_examples=50, deadline=None)

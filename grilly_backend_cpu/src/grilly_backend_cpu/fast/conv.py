@@ -18,7 +18,7 @@ from grilly_backend_cpu.memory import scratch
 __all__ = ["BatchLastColumns", "Columns"]
 
 Array = NDArray[Any]
-_WORK: Final = 16384
+_WORK: Final = 1 << 18  # elements below which going to other threads and back costs more than it gains
 _STRIP: Final = 16  # floats of one cache line
 
 
