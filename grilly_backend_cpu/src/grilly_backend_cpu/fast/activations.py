@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from grilly_backend_cpu.fast.elementwise import BLOCK, mapped, mapped2
+from grilly_backend_cpu.fast.elementwise import BLOCK, CHEAP_BLOCK, mapped, mapped2
 from grilly_backend_cpu.fast.maths import decay32, erfc_tail32, log1p_unit32, normal_cdf32, sigmoid32, tanh32
 from grilly_backend_cpu.jit import Jit, njit, split
 
-__all__ = ["BLOCK", "NAMES", "chosen"]
+__all__ = ["NAMES", "block_of", "chosen"]
 
 _CONTRACT = {"fastmath": {"contract"}, "forceinline": True}
 _f = np.float32
@@ -150,6 +150,7 @@ _KERNELS: Final = {
     "softplus_vjp": _over(_map2_scalars, _softplus_vjp),
     "leaky_relu": _over(_map_scalar, _leaky_relu),
 }
+_CHEAP: Final = frozenset({"relu", "relu_vjp", "sigmoid_vjp", "tanh_vjp", "leaky_relu"})
 NAMES: Final = tuple(name for name in _KERNELS if "." not in name)
 
 
@@ -160,3 +161,8 @@ def chosen(name: str, attrs: dict[str, Any]) -> tuple[Callable[..., None], tuple
     if "approximate" in attrs:
         return _KERNELS[name if attrs["approximate"] == "none" else f"{name}.tanh"], ()
     return _KERNELS[name], tuple(_f(value) for value in attrs.values())
+
+
+def block_of(name: str) -> int:
+    """Return the elements of one block of the op `name`."""
+    return CHEAP_BLOCK if name in _CHEAP else BLOCK

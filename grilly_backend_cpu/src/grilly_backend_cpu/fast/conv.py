@@ -18,7 +18,9 @@ from grilly_backend_cpu.memory import scratch
 __all__ = ["BatchLastColumns", "Columns"]
 
 Array = NDArray[Any]
-_WORK: Final = 1 << 18  # elements below which going to other threads and back costs more than it gains
+_WORK: Final = (
+    16384  # elements of a unit: columns made by one thread alone leave BLAS's second one waiting for them
+)
 _STRIP: Final = 16  # floats of one cache line
 
 

@@ -8,10 +8,12 @@ from typing import Any, Final
 from grilly_backend_cpu.fast.maths import erf32, exp32, tanh32
 from grilly_backend_cpu.jit import Jit, njit, split
 
-__all__ = ["BINARY", "BLOCK", "LARGE", "UNARY", "mapped", "mapped2"]
+__all__ = ["BINARY", "BLOCK", "CHEAP_BLOCK", "LARGE", "UNARY", "mapped", "mapped2"]
 
-#: Elements of one block: about 8 µs of a function such as exp.
-BLOCK: Final = 32768
+#: Elements of one block: about 20 µs of a function such as exp, or of mere arithmetic. Less is not worth a second
+#: thread: after a product, BLAS's threads still spin for a while and Numba's must take the CPU from them.
+BLOCK: Final = 1 << 16
+CHEAP_BLOCK: Final = 1 << 18
 
 _function: Any = None  # replaced by the function that `mapped` is given
 
@@ -69,11 +71,11 @@ def _div(x: Any, y: Any) -> Any:
 
 #: Large sums and products are bound by memory, of which two threads get more than one.
 BINARY: Final = {"add": mapped2(_add), "sub": mapped2(_sub), "mul": mapped2(_mul), "div": mapped2(_div)}
-LARGE: Final = 1 << 17
+LARGE: Final = 1 << 18
 
 #: Name of the op, how to run it, and the smallest size for which it is chosen (NumPy has no erf at all).
 UNARY: Final = (
-    ("exp", mapped(exp32), BLOCK),
-    ("tanh", mapped(tanh32), BLOCK),
+    ("exp", mapped(exp32), 1 << 15),
+    ("tanh", mapped(tanh32), 1 << 15),
     ("erf", mapped(erf32), 0),
 )

@@ -74,7 +74,7 @@ _run_momentum = split(_momentum)
 
 
 def _filled(tensors: Any) -> list[Any]:
-    """Return the outputs, flat and holding the old values; `tensors` are p, g, states, then one output for each but g."""
+    """Return the outputs, flat, with the old values; `tensors` are p, g, states, an output for each but g."""
     states = len(tensors) // 2
     outs = tensors[states + 1 :]
     for old, new in zip((tensors[0], *tensors[2 : states + 1]), outs, strict=True):

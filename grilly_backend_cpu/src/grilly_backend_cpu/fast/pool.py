@@ -12,7 +12,7 @@ from grilly_backend_cpu.jit import njit, split
 __all__ = ["avg_pool", "avg_pool_vjp", "max_pool", "max_pool_vjp"]
 
 Array = NDArray[Any]
-_WORK: Final = 16384
+_WORK: Final = 1 << 16
 
 
 @njit(forceinline=True)
@@ -34,16 +34,21 @@ def _max_pool(start: int, stop: int, args: Any) -> None:
             top, bottom, row = _range(i, s0, l0, d0, k0, height)
             for j in range(y.shape[2]):
                 left, right, column = _range(j, s1, l1, d1, k1, width)
-                best, place = lowest, -1
+                best, place = lowest, 0
+                if top < bottom and left < right:  # the first tap wins even if it is -inf
+                    h, w = row + top * d0, column + left * d1
+                    best, place = x[p, h, w], h * width + w
                 for a in range(top, bottom):
                     h = row + a * d0
                     for b in range(left, right):
                         w = column + b * d1
                         value = x[p, h, w]
-                        if value > best or place < 0 or (value != value and best == best):
-                            best, place = value, h * width + w
+                        # Without a branch: which tap wins is chance, and a wrong guess costs ten comparisons.
+                        better = (value > best) | ((value != value) & (best == best))
+                        best = value if better else best
+                        place = h * width + w if better else place
                 y[p, i, j] = best
-                index[p, i, j] = max(place, 0)
+                index[p, i, j] = place
 
 
 @njit

@@ -129,10 +129,12 @@ def _by_numpy(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _compiled(name: str) -> Callable[..., None]:
+    block = fast.block_of(name)
+
     def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         run, scalars = fast.chosen(name, attrs)
         x = ins[0].array
-        run(x.size, fast.BLOCK, (*[v.array.reshape(-1) for v in ins], outs[0].array.reshape(-1), *scalars))
+        run(x.size, block, (*[v.array.reshape(-1) for v in ins], outs[0].array.reshape(-1), *scalars))
 
     return kernel
 

@@ -113,14 +113,16 @@ def register(kernels: Any, runtime: Any) -> None:
         for name, run, smallest in fast.UNARY:
             kernels.add(
                 name,
-                _compiled(run),
+                _compiled(run, fast.BLOCK),
                 dtypes={"f32"},
                 layout="contiguous",
                 priority=FAST,
                 when=_at_least(smallest),
             )
         for name, run in fast.BINARY.items():
-            kernels.add(name, _compiled(run), dtypes=WIDE, priority=FAST, when=_large_and_plain)
+            kernels.add(
+                name, _compiled(run, fast.CHEAP_BLOCK), dtypes=WIDE, priority=FAST, when=_large_and_plain
+            )
 
 
 def _at_least(smallest: int) -> Callable[[Any], bool]:
@@ -131,9 +133,9 @@ def _large_and_plain(c: Any) -> bool:
     return c.outs[0].size >= fast.LARGE and all(s.contiguous and s.shape == c.outs[0].shape for s in c.ins)
 
 
-def _compiled(run: Callable[..., None]) -> Kernel:
+def _compiled(run: Callable[..., None], block: int) -> Kernel:
     def kernel(stream: Any, outs: Any, ins: Any, attrs: Any) -> None:
         flat = [v.array.reshape(-1) for v in (*ins, *outs)]
-        run(flat[0].size, fast.BLOCK, tuple(flat))
+        run(flat[0].size, block, tuple(flat))
 
     return kernel

@@ -87,20 +87,31 @@ def accurate_sum(x: NDArray[Any], axes: tuple[int, ...]) -> NDArray[Any]:
 
 
 def sum_fast(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    """Sum of a large contiguous array over adjacent axes."""
-    x, axes, out = ins[0].array, attrs["axis"], outs[0].array
-    first, last = axes[0], axes[-1] + 1
-    blocks = (math.prod(x.shape[:first]), math.prod(x.shape[first:last]), math.prod(x.shape[last:]))
-    total = fast.total(x.reshape(blocks))
+    """Sum of a large contiguous array over adjacent axes, or over first and last ones (all but the channels)."""
+    x, out = ins[0].array, outs[0].array
+    first, kept, last = _split_axes(x.ndim, attrs["axis"])
+    if kept:
+        inner = fast.total(x.reshape(-1, math.prod(x.shape[kept:]), 1))
+        total = np.add.reduce(inner.reshape(math.prod(x.shape[:first]), -1), 0)
+    else:
+        total = fast.total(x.reshape(math.prod(x.shape[:first]), -1, math.prod(x.shape[last:])))
     quiet_context().run(np.copyto, out, total.reshape(out.shape), casting="unsafe")
 
 
-def _large_and_adjacent(c: Any) -> bool:
-    axes = c.attrs["axis"]
-    return (
-        c.ins[0].size >= _LARGE and c.ins[0].contiguous and len(axes) > 0
-        and tuple(axes) == tuple(range(axes[0], axes[0] + len(axes)))
-    )  # fmt: skip
+def _split_axes(ndim: int, axes: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return (a, 0, b) for the axes a to b - 1, (a, b, ndim) for those before a and from b on, else -1 first."""
+    first, last = axes[0], axes[-1] + 1
+    if axes == tuple(range(first, last)):
+        return first, 0, last
+    gap = [a for a in range(ndim) if a not in axes]
+    if gap == list(range(gap[0], gap[-1] + 1)) and first == 0 and last == ndim:
+        return gap[0], gap[-1] + 1, ndim
+    return -1, 0, 0
+
+
+def _large_and_regular(c: Any) -> bool:
+    x, axes = c.ins[0], tuple(c.attrs["axis"])
+    return x.size >= _LARGE and x.contiguous and len(axes) > 0 and _split_axes(len(x.shape), axes)[0] >= 0
 
 
 def maximum_over(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
@@ -132,7 +143,7 @@ def register(kernels: Any, runtime: Any) -> None:
     kernels.add("sum", sum_plain, dtypes=INTEGERS | BOOL)
     kernels.add("sum", sum_floats, dtypes=FLOATS | COMPLEX)
     if runtime.has_numba:
-        kernels.add("sum", sum_fast, dtypes=WIDE, priority=FAST, when=_large_and_adjacent)
+        kernels.add("sum", sum_fast, dtypes=WIDE, priority=FAST, when=_large_and_regular)
     kernels.add("max", maximum_over, dtypes=REALS | BOOL)
     kernels.add("argmax", argmax, dtypes=REALS | BOOL)
     kernels.add("cumsum", cumsum, dtypes=ALL)
