@@ -16,7 +16,7 @@ from grilly_core.layout import normalize_axes
 from grilly_core.ops import primitives as p
 from grilly_core.ops.math import exp, log, logical_not, ne, square, where
 from grilly_core.ops.structure import pad
-from grilly_core.ops.views import expand_dims, reshape, squeeze, subview
+from grilly_core.ops.views import broadcast_to, expand_dims, reshape, squeeze, subview
 from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
@@ -163,7 +163,7 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
     n = _count(x, axes)
     if not attrs["keepdims"]:
         g = reshape(g, shape=_kept(x.shape, axes))
-    return (p._broadcast_to(p.mul(g, 1.0 / (n or 1)), shape=x.shape),)
+    return (broadcast_to(p.mul(g, 1.0 / (n or 1)), shape=x.shape),)
 
 
 @_mean.reference

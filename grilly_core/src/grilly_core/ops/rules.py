@@ -1,7 +1,8 @@
-"""Shape rules shared by the primitives: promotion, broadcasting, reduction."""
+"""What the rules of the primitives share: promotion, broadcasting and reduction of shapes, and parts of gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from grilly_core import dtypes
@@ -9,9 +10,20 @@ from grilly_core.buffer import Spec
 from grilly_core.dtypes import DType, promote
 from grilly_core.errors import DTypeError, ShapeError
 from grilly_core.layout import broadcast_shapes, normalize_axes
-from grilly_core.opspec import Inferred
+from grilly_core.opspec import Handle, Inferred
 
-__all__ = ["binary", "compare", "floating", "indexable", "reduced", "require", "same", "unary_float"]
+__all__ = [
+    "binary",
+    "compare",
+    "conjugated",
+    "floating",
+    "if_needed",
+    "indexable",
+    "reduced",
+    "require",
+    "same",
+    "unary_float",
+]
 
 
 def require(name: str, spec: Spec, kinds: str, argument: str = "x") -> None:
@@ -81,3 +93,16 @@ def reduced(
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(x.shape)), axes
     return tuple(n for i, n in enumerate(x.shape) if i not in axes), axes
+
+
+_conj = Handle("conj")
+
+
+def conjugated(x: Any) -> Any:
+    """Return a factor as it stands in a gradient: conjugated if it is complex (PyTorch's convention)."""
+    return _conj(x) if x.dtype.is_complex else x
+
+
+def if_needed(need: bool, make: Callable[[], Any]) -> Any:
+    """Return the gradient that `make` computes, or None if nobody asked for it."""
+    return make() if need else None

@@ -1,0 +1,90 @@
+"""The primitives: what a device must run so that everything else does.
+
+Each declaration is the shape rule; beside it stand the gradient, the NumPy oracle and the samples. The oracle is the
+definition: a kernel is right if it agrees with it.
+"""
+
+from grilly_core.ops.primitives.binary import (
+    add,
+    atan2,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    div,
+    floordiv,
+    maximum,
+    minimum,
+    mul,
+    pow,
+    shift_left,
+    shift_right,
+    sub,
+)
+from grilly_core.ops.primitives.compare import eq, lt, where
+from grilly_core.ops.primitives.data import bitcast, cast, full, iota, strided_copy
+from grilly_core.ops.primitives.index import gather, matmul, random_bits, scatter, sort
+from grilly_core.ops.primitives.reduction import argmax, cumsum, max, sum
+from grilly_core.ops.primitives.unary import (
+    abs,
+    cos,
+    erf,
+    exp,
+    expm1,
+    floor,
+    isnan,
+    log,
+    log1p,
+    neg,
+    sign,
+    sin,
+    sqrt,
+    tanh,
+)
+
+__all__ = [
+    "abs",
+    "add",
+    "argmax",
+    "atan2",
+    "bitcast",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "cast",
+    "cos",
+    "cumsum",
+    "div",
+    "eq",
+    "erf",
+    "exp",
+    "expm1",
+    "floor",
+    "floordiv",
+    "full",
+    "gather",
+    "iota",
+    "isnan",
+    "log",
+    "log1p",
+    "lt",
+    "matmul",
+    "max",
+    "maximum",
+    "minimum",
+    "mul",
+    "neg",
+    "pow",
+    "random_bits",
+    "scatter",
+    "shift_left",
+    "shift_right",
+    "sign",
+    "sin",
+    "sort",
+    "sqrt",
+    "strided_copy",
+    "sub",
+    "sum",
+    "tanh",
+    "where",
+]
