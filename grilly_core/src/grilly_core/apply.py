@@ -16,10 +16,11 @@ from grilly_core.buffer import Spec, View, is_sole_owner
 from grilly_core.device import Context, default_context
 from grilly_core.dtypes import DType
 from grilly_core.errors import DTypeError
+from grilly_core.operators import install
 from grilly_core.opspec import Handle, Op
 from grilly_core.plan import EAGER, Plan
 from grilly_core.tape import Edge, Node
-from grilly_core.tensor import Tensor, install
+from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,257 @@
+"""Replay: a recorded step bound to fixed memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from grilly_core import config, dtypes
+from grilly_core.apply import plan_of
+from grilly_core.buffer import Buffer, View, contiguous_spec
+from grilly_core.capture.cells import Cell
+from grilly_core.capture.recorder import Entry, Record
+from grilly_core.errors import CaptureError
+from grilly_core.opspec import Handle
+from grilly_core.plan import EAGER, KernelPlan, Ref
+from grilly_core.tensor import Tensor
+
+_copy: Final = Handle("strided_copy")
+
+__all__ = ["Program"]
+
+
+class Program:
+    """A recorded step bound to memory.
+
+    Parameters
+    ----------
+    record : Record
+    """
+
+    def __init__(self, record: Record) -> None:
+        recorder = record.recorder
+        self.context = recorder.context
+        self.cells = record.cells
+        self.entries = [*recorder.entries]
+        self.roles = recorder.roles
+        self.specs = recorder.specs
+        self.record = record
+        self._buffers: dict[int, Buffer] = {}
+        self._views: dict[Ref, View] = {}
+        self._bind_memory()
+        self._append_state_copies()
+        self._build()
+
+    # memory
+
+    def _bind_memory(self) -> None:
+        for slot, constant in self.record.recorder.constants.items():
+            self._buffers[slot] = constant.buffer
+        for cell, slot in zip(self.cells, self.record.starts, strict=True):
+            tensor = cell.get()
+            if slot >= 0 and tensor is not None:
+                self._adopt(cell, slot, tensor)
+        for slot, role in enumerate(self.roles):
+            if role in ("input", "random") or (role == "state" and slot not in self._buffers):
+                self._buffers[slot] = self._fresh(slot)
+        self._plan_temporaries()
+
+    def _fresh(self, slot: int) -> Buffer:
+        return self.context.empty(self.specs[slot]).buffer
+
+    def _adopt(self, cell: Cell, slot: int, tensor: Tensor) -> None:
+        """Give a state its own memory, holding the present value."""
+        buffer = self._fresh(slot)
+        spec = contiguous_spec(tensor.shape, tensor.dtype, self.context)
+        view = self.context.view(buffer, spec, 0)
+        self._copied(tensor._value, view)
+        self._buffers[slot] = buffer
+        cell.put(view)
+
+    def _copied(self, source: View, target: View) -> None:
+        plan = plan_of(_copy.op, (source.spec,), (), config.current(), False)
+        plan.emit(EAGER, [source], {0: target})
+
+    def _plan_temporaries(self) -> None:
+        """Let temporaries share memory once their last reader has run."""
+        last: dict[int, int] = {}
+        for i, entry in enumerate(self.entries):
+            for ref in (*entry.ins, *entry.outs):
+                if ref is not None:
+                    last[ref.slot] = i
+        kept = {r.slot for r in self.record.ends if r is not None} | {
+            r.slot for r in refs_of(self.record.outputs)
+        }
+        free: dict[int, list[Buffer]] = {}
+        for i, entry in enumerate(self.entries):
+            for ref in entry.outs:
+                if self.roles[ref.slot] == "temporary" and ref.slot not in self._buffers:
+                    pool = free.get(self.specs[ref.slot].nbytes)
+                    self._buffers[ref.slot] = pool.pop() if pool else self._fresh(ref.slot)
+            for ref in {r for r in (*entry.ins, *entry.outs) if r is not None}:
+                slot = ref.slot
+                if last.get(slot) == i and self.roles[slot] == "temporary" and slot not in kept:
+                    last[slot] = -1
+                    free.setdefault(self.specs[slot].nbytes, []).append(self._buffers[slot])
+
+    def _append_state_copies(self) -> None:
+        """States that ended on other memory are copied to their own slot; via temporaries where slots trade places."""
+        moves: list[tuple[Ref, Ref]] = []
+        for i, (start, end) in enumerate(zip(self.record.starts, self.record.ends, strict=True)):
+            if end is not None and end.slot != start:
+                if start < 0:  # a gradient that was not there before the step
+                    self.record.starts[i] = start = self._new_state(end)
+                target = Ref(start, contiguous_spec(end.spec.shape, end.spec.dtype, self.context), 0, False)
+                if self.roles[end.slot] in ("state", "input"):
+                    spare = Ref(self._new_state(end), target.spec, 0, False)
+                    self._append_copy(end, spare)
+                    moves.append((spare, target))
+                else:
+                    moves.append((end, target))
+        for source, target in moves:
+            self._append_copy(source, target)
+
+    def _new_state(self, like: Ref) -> int:
+        spec = contiguous_spec((like.spec.size,), like.spec.dtype, self.context)
+        self.specs.append(spec)
+        self.roles.append("state")
+        self._buffers[len(self.specs) - 1] = self.context.empty(spec).buffer
+        return len(self.specs) - 1
+
+    def _append_copy(self, source: Ref, target: Ref) -> None:
+        plan = plan_of(_copy.op, (source.spec,), (), config.current(), False)
+        assert isinstance(plan, KernelPlan)
+        self.entries.append(Entry(plan, (source,), (target,)))
+
+    # launches
+
+    def _shown(self, ref: Ref) -> View:
+        view = self._views.get(ref)
+        if view is None:
+            view = self._views[ref] = self.context.view(self._buffers[ref.slot], ref.spec, ref.offset)
+        return view
+
+    def _build(self) -> None:
+        self._views.clear()
+        self.launches = [
+            (
+                e.plan.fn,
+                e.plan.stream,
+                tuple(self._shown(r) for r in e.outs),
+                tuple(None if r is None else self._shown(r) for r in e.ins),
+                e.plan.attrs,
+            )
+            for e in self.entries
+        ]
+        self._inputs = [self._whole(s) for s in self.record.inputs]
+        self._random = [(g, self._whole(s), n) for g, s, n in self.record.random]
+        self._states = [
+            self._state_view(c, s, e)
+            for c, s, e in zip(self.cells, self.record.starts, self.record.ends, strict=True)
+        ]
+        for cell, view in zip(self.cells, self._states, strict=True):
+            if view is not None and not cell.is_grad:
+                cell.put(view)
+        self._sole = [self._owners(v) for v in self._states]
+
+    def _whole(self, slot: int) -> View:
+        return self.context.view(self._buffers[slot], self.specs[slot], 0)
+
+    def _state_view(self, cell: Cell, slot: int, end: Ref | None) -> View | None:
+        if slot < 0:
+            return None
+        tensor = cell.get()
+        shape = (
+            end.spec.shape
+            if end is not None
+            else tensor.shape
+            if tensor is not None
+            else self.specs[slot].shape
+        )
+        return self._shown(Ref(slot, contiguous_spec(shape, self.specs[slot].dtype, self.context), 0, False))
+
+    @staticmethod
+    def _owners(view: View | None) -> tuple[int, int]:
+        return (0, 0) if view is None else (sys.getrefcount(view), sys.getrefcount(view.buffer))
+
+    def replay(self, inputs: Sequence[Tensor]) -> Any:
+        """Run the step on new inputs and return its results."""
+        self._take_state()
+        for view, tensor in zip(self._inputs, inputs, strict=True):
+            source = tensor._value
+            spec = contiguous_spec(source.shape, source.dtype, self.context)
+            self._copied(source, self.context.view(view.buffer, spec, 0))
+        for generator, view, blocks in self._random:
+            fresh = self.context.upload(generator.state_words(), dtypes.uint32)
+            self._copied(fresh, view)
+            generator.skip(blocks)
+        for fn, stream, outs, ins, attrs in self.launches:
+            fn(stream, outs, ins, attrs)
+        for cell, held, end in zip(self.cells, self._states, self.record.ends, strict=True):
+            if cell.is_grad:
+                cell.put(held if end is not None else None)
+        return self._results(self.record.outputs)
+
+    def _take_state(self) -> None:
+        """Bring values that were set from outside into their slots, and leave shared ones to their other owners."""
+        rebuild = False
+        for i, (cell, view) in enumerate(zip(self.cells, self._states, strict=True)):
+            if view is None:
+                continue
+            tensor = cell.get()
+            if (
+                cell.is_grad
+                and self.record.ends[i] is not None
+                and tensor is not None
+                and tensor._value is view
+            ):
+                cell.put(None)
+                tensor = None if sys.getrefcount(tensor) <= 2 else tensor
+            current = view if tensor is None or tensor._value is view else tensor._value
+            shared = view.buffer.shared or self._is_held(view, i, cell)
+            if current is not view and current.shape != view.shape:
+                raise CaptureError(
+                    f"capture: {cell.name} changed its shape from {view.shape} to {current.shape}; capture the step "
+                    "again."
+                )
+            if shared:
+                self._buffers[self.record.starts[i]] = self._fresh(self.record.starts[i])
+                rebuild = True
+                fresh = self.context.view(self._buffers[self.record.starts[i]], view.spec, 0)
+                self._copied(current, fresh)
+            elif current is not view:
+                self._copied(current, view)
+                if not cell.is_grad:
+                    cell.put(view)
+        if rebuild:
+            self._build()
+
+    def _is_held(self, view: View, i: int, cell: Cell) -> bool:
+        """Whether anybody but the cell and this program sees the memory."""
+        now = (sys.getrefcount(view), sys.getrefcount(view.buffer))
+        return now[0] > self._sole[i][0] + 3 or now[1] > self._sole[i][1]
+
+    def _results(self, outputs: Any) -> Any:
+        if isinstance(outputs, Ref):
+            source = self._shown(outputs)
+            fresh = self.context.empty(contiguous_spec(source.shape, source.dtype, self.context))
+            self._copied(source, fresh)
+            return Tensor(fresh)
+        if isinstance(outputs, dict):
+            return {k: self._results(v) for k, v in outputs.items()}
+        if isinstance(outputs, tuple) and hasattr(outputs, "_fields"):
+            return type(outputs)(*(self._results(v) for v in outputs))
+        if isinstance(outputs, list | tuple):
+            return type(outputs)(self._results(v) for v in outputs)
+        return outputs
+
+
+def refs_of(outputs: Any) -> list[Ref]:
+    if isinstance(outputs, Ref):
+        return [outputs]
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    if isinstance(outputs, list | tuple):
+        return [r for o in outputs for r in refs_of(o)]
+    return []

@@ -1,0 +1,206 @@
+"""The captured step that users call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from grilly_core import config
+from grilly_core.apply import as_tensor
+from grilly_core.capture.cells import Cell, cells_of, packed, unique
+from grilly_core.capture.program import Program
+from grilly_core.capture.recorder import Record, Recorder, compare
+from grilly_core.device import default_context
+from grilly_core.errors import CaptureError
+from grilly_core.tensor import Tensor
+
+__all__ = ["Capture", "capture"]
+
+_MAX_PROGRAMS: Final = 8
+
+
+@dataclass
+class _Stage:
+    """How far a signature has come."""
+
+    calls: int = 0
+    record: Record | None = None
+    program: Program | None = None
+
+
+class Capture:
+    """A captured step; made by `capture`.
+
+    Attributes
+    ----------
+    programs : dict
+        One entry for each input signature.
+    """
+
+    def __init__(self, function: Callable[..., Any], state: Any) -> None:
+        self._function = function
+        self._state = state
+        self.programs: dict[Any, _Stage] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the step: eagerly, recording, or by replay."""
+        if config.current().sink is not None:
+            raise CaptureError("capture: a captured step cannot be called inside another capture or profile.")
+        args = tuple(as_tensor(a) if isinstance(a, np.ndarray) else a for a in args)
+        kwargs = {k: as_tensor(v) if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
+        flat = [*args, *kwargs.values()]
+        tensors = [a for a in flat if isinstance(a, Tensor)]
+        stage = self._stage(tuple(self._signature(a) for a in flat) + tuple(kwargs))
+        stage.calls += 1
+        if stage.program is not None:
+            for part in self._hosts(self._state):
+                part.before_replay()
+            result = stage.program.replay(tensors)
+            for part in self._hosts(self._state):
+                part.after_replay()
+            return result
+        if stage.calls == 1:
+            return self._function(*args, **kwargs)
+        return self._recorded(stage, tensors, args, kwargs)
+
+    def _signature(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.shape, value.dtype, value.device, value.requires_grad
+        try:
+            hash(value)
+        except TypeError as error:
+            raise CaptureError(
+                f"capture: arguments must be tensors, arrays or hashable constants; received {type(value).__name__}."
+            ) from error
+        return value
+
+    def _stage(self, key: Any) -> _Stage:
+        if key not in self.programs and len(self.programs) >= _MAX_PROGRAMS:
+            raise CaptureError(
+                f"capture: more than {_MAX_PROGRAMS} input signatures; keep shapes fixed, for example with "
+                "drop_last=True."
+            )
+        return self.programs.setdefault(key, _Stage())
+
+    def _hosts(self, state: Any) -> list[Any]:
+        """The parts of the state that keep a host mirror (optimisers)."""
+        if hasattr(state, "before_replay"):
+            return [state]
+        if isinstance(state, dict):
+            state = list(state.values())
+        return [h for s in state for h in self._hosts(s)] if isinstance(state, list | tuple) else []
+
+    def _recorded(self, stage: _Stage, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+        for part in self._hosts(self._state):
+            part.before_replay()
+        cells = unique(cells_of(self._state))
+        context = next((c.tensor._value.spec.context for c in cells), None) or (
+            tensors[0]._value.spec.context if tensors else default_context()
+        )
+        recorder = Recorder(context)
+        starts = []
+        for cell in cells:
+            tensor = cell.get()
+            if tensor is not None:
+                tensor = self._owned(cell, tensor)
+            starts.append(-1 if tensor is None else recorder.slot(tensor._value, "state"))
+        own = {id(t): Tensor(packed(t), t._node, t._index) for t in tensors}
+        inputs = [recorder.slot(own[id(t)]._value, "input") for t in tensors]
+        args = tuple(own.get(id(a), a) for a in args)
+        kwargs = {k: own.get(id(v), v) for k, v in kwargs.items()}
+        with config.overriding(sink=recorder):
+            result = self._function(*args, **kwargs)
+        self._finish(stage, recorder, cells, starts, inputs, result)
+        return _detached(result)
+
+    def _owned(self, cell: Cell, tensor: Tensor) -> Tensor:
+        """A state that nobody else sees, since recording updates it in place."""
+        value = packed(tensor)
+        cell.put(value)
+        fresh = cell.get()
+        assert fresh is not None
+        return fresh
+
+    def _finish(
+        self,
+        stage: _Stage,
+        recorder: Recorder,
+        cells: list[Cell],
+        starts: list[int],
+        inputs: list[int],
+        result: Any,
+    ) -> None:
+        after = unique(cells_of(self._state))
+        if [(id(c.tensor), c.is_grad) for c in after] != [(id(c.tensor), c.is_grad) for c in cells]:
+            raise CaptureError(
+                "capture: the step made or removed parameters or optimiser state; run it once before capturing."
+            )
+        ends = [None if (t := c.get()) is None else recorder.ref(t._value) for c in cells]
+        outputs = mapped(result, lambda t: recorder.ref(t._value))
+        random = [
+            (g, recorder._slots[id(state._value.buffer)], blocks)
+            for g, state, blocks in recorder.random.values()
+        ]
+        for generator, _, blocks in random:
+            generator.skip(blocks)
+        record = Record(recorder, inputs, cells, starts, ends, outputs, random)
+        if stage.record is not None:
+            compare(stage.record, record)
+            stage.program = Program(record)
+        stage.record = record
+
+
+def mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, dict):
+        return {k: mapped(v, function) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(v, function) for v in value))
+    if isinstance(value, list | tuple):
+        return type(value)(mapped(v, function) for v in value)
+    return value
+
+
+def _detached(value: Any) -> Any:
+    return mapped(value, lambda t: Tensor(packed(t)))
+
+
+def capture(function: Callable[..., Any], state: Any = ()) -> Capture:
+    """Turn a step into one that is recorded and replayed.
+
+    Parameters
+    ----------
+    function : callable
+        The step. Its arguments are tensors (or arrays), whose values may change from call to call, and
+        hashable constants.
+    state : Module, Optimizer, Tensor, or a list or dict of them
+        Everything the step reads or writes that outlives it.
+
+    Returns
+    -------
+    Capture
+        Call it like the step.
+
+    Raises
+    ------
+    CaptureError
+        When called: if two calls differ, if the step reads values on the host, falls back to the CPU, or
+        uses tensors that
+        are neither arguments nor state.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> total = grilly.zeros(2)
+    >>> def add(x):
+    ...     total.add_(x)
+    ...     return total.sum()
+    >>> step = grilly.capture(add, state=total)
+    >>> [step(grilly.ones(2)).item() for _ in range(5)]
+    [2.0, 4.0, 6.0, 8.0, 10.0]
+    """
+    return Capture(function, state)
