@@ -20,11 +20,14 @@ _MODULES: Final = {
         zeros zeros_like
     """,
     "grilly_core.ops.math": """
-        abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_or
-        bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1 floor floor_divide
-        greater greater_equal hypot imag isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and
-        logical_not logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive pow real
-        reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc where
+        abs add atan2 bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
+        ceil clip conj copysign cos divide equal exp expm1 floor floor_divide greater greater_equal imag
+        isfinite isinf isnan less less_equal log log1p logical_and logical_not logical_or logical_xor maximum
+        minimum multiply negative nextafter not_equal positive pow real reciprocal remainder round sign
+        signbit sin sqrt square subtract tanh trunc where
+    """,
+    "grilly_core.ops.elementary": """
+        acos acosh asin asinh atan atanh cosh hypot log10 log2 logaddexp sinh tan
     """,
     "grilly_core.ops.reduce": """
         all any argmax argmin count_nonzero cumulative_prod cumulative_sum diff max mean min prod std sum var

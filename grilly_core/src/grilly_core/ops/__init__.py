@@ -3,6 +3,7 @@
 from grilly_core.ops import (
     complex,
     creation,
+    elementary,
     index,
     linalg,
     loss,
@@ -23,7 +24,7 @@ from grilly_core.ops import (
 )
 
 __all__ = [
-    "complex", "creation", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations", "nn_conv",
-    "nn_embedding", "nn_norm", "nn_pool",
+    "complex", "creation", "elementary", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations",
+    "nn_conv", "nn_embedding", "nn_norm", "nn_pool",
     "optim", "primitives", "random", "reduce", "structure", "views",
 ]  # fmt: skip

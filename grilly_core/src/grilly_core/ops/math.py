@@ -49,14 +49,8 @@ from grilly_core.tensor import Tensor
 
 __all__ = [
     "abs",
-    "acos",
-    "acosh",
     "add",
-    "asin",
-    "asinh",
-    "atan",
     "atan2",
-    "atanh",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
@@ -70,15 +64,12 @@ __all__ = [
     "conj",
     "copysign",
     "cos",
-    "cosh",
     "div",
     "divide",
     "eq",
     "equal",
     "erf",
-    "erfc",
     "exp",
-    "exp2",
     "expm1",
     "floor",
     "floor_divide",
@@ -87,7 +78,6 @@ __all__ = [
     "greater",
     "greater_equal",
     "gt",
-    "hypot",
     "imag",
     "isfinite",
     "isinf",
@@ -97,9 +87,6 @@ __all__ = [
     "less_equal",
     "log",
     "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -126,12 +113,10 @@ __all__ = [
     "sign",
     "signbit",
     "sin",
-    "sinh",
     "sqrt",
     "square",
     "sub",
     "subtract",
-    "tan",
     "tanh",
     "trunc",
     "where",
@@ -141,7 +126,7 @@ divide, subtract, multiply, negative, equal, less, floor_divide = div, sub, mul,
 bitwise_left_shift, bitwise_right_shift = shift_left, shift_right
 
 
-def _composite(
+def elementwise(
     name: str, reference: Any, *, low: float = -3.0, high: float = 3.0, two: bool = False, **options: Any
 ) -> Callable[[Callable[..., Any]], Op[..., Tensor]]:
     """Declare an elementwise composite with its NumPy oracle and ordinary samples."""
@@ -170,7 +155,7 @@ def _composite(
     return declare
 
 
-def _float(x: Any) -> Any:
+def as_float(x: Any) -> Any:
     """An integer or bool tensor as the default float."""
     return x if x.dtype.kind in "fc" else cast(x, dtype=dtypes.default_float)
 
@@ -178,25 +163,25 @@ def _float(x: Any) -> Any:
 # -- comparison and logic ------------------------------------------------------------------------------------
 
 
-@_composite("le", np.less_equal, two=True, nondiff=True)
+@elementwise("le", np.less_equal, two=True, nondiff=True)
 def le(x: Any, y: Any) -> Tensor:
     """Elementwise ``x <= y``."""
     return bitwise_or(lt(x, y), eq(x, y))
 
 
-@_composite("gt", np.greater, two=True, nondiff=True)
+@elementwise("gt", np.greater, two=True, nondiff=True)
 def gt(x: Any, y: Any) -> Tensor:
     """Elementwise ``x > y``."""
     return lt(y, x)
 
 
-@_composite("ge", np.greater_equal, two=True, nondiff=True)
+@elementwise("ge", np.greater_equal, two=True, nondiff=True)
 def ge(x: Any, y: Any) -> Tensor:
     """Elementwise ``x >= y``."""
     return le(y, x)
 
 
-@_composite("ne", np.not_equal, two=True, nondiff=True)
+@elementwise("ne", np.not_equal, two=True, nondiff=True)
 def ne(x: Any, y: Any) -> Tensor:
     """Elementwise ``x != y``; NaN differs from everything."""
     return bitwise_xor(eq(x, y), True)
@@ -209,25 +194,25 @@ def _truth(x: Any) -> Any:
     return x if x.dtype.kind == "b" else ne(x, 0)
 
 
-@_composite("logical_not", np.logical_not, nondiff=True)
+@elementwise("logical_not", np.logical_not, nondiff=True)
 def logical_not(x: Any) -> Tensor:
     """Elementwise NOT of truth values."""
     return bitwise_xor(_truth(x), True)
 
 
-@_composite("logical_and", np.logical_and, two=True, nondiff=True)
+@elementwise("logical_and", np.logical_and, two=True, nondiff=True)
 def logical_and(x: Any, y: Any) -> Tensor:
     """Elementwise AND of truth values."""
     return bitwise_and(_truth(x), _truth(y))
 
 
-@_composite("logical_or", np.logical_or, two=True, nondiff=True)
+@elementwise("logical_or", np.logical_or, two=True, nondiff=True)
 def logical_or(x: Any, y: Any) -> Tensor:
     """Elementwise OR of truth values."""
     return bitwise_or(_truth(x), _truth(y))
 
 
-@_composite("logical_xor", np.logical_xor, two=True, nondiff=True)
+@elementwise("logical_xor", np.logical_xor, two=True, nondiff=True)
 def logical_xor(x: Any, y: Any) -> Tensor:
     """Elementwise exclusive OR of truth values."""
     return bitwise_xor(_truth(x), _truth(y))
@@ -258,19 +243,19 @@ def _(s: Any) -> None:
 bitwise_invert = bitwise_not
 
 
-@_composite("isinf", np.isinf, nondiff=True)
+@elementwise("isinf", np.isinf, nondiff=True)
 def isinf(x: Any) -> Tensor:
     """Elementwise test for plus or minus infinity."""
     return eq(abs(x), _m.inf) if x.dtype.is_floating else ne(x, x)
 
 
-@_composite("isfinite", np.isfinite, nondiff=True)
+@elementwise("isfinite", np.isfinite, nondiff=True)
 def isfinite(x: Any) -> Tensor:
     """Elementwise test for a number that is neither infinite nor NaN."""
     return lt(abs(x), _m.inf) if x.dtype.is_floating else eq(x, x)
 
 
-@_composite("signbit", np.signbit, nondiff=True)
+@elementwise("signbit", np.signbit, nondiff=True)
 def signbit(x: Any) -> Tensor:
     """Elementwise test for a negative sign, also of -0.0."""
     return bitwise_or(lt(x, 0), bitwise_and(eq(x, 0), lt(div(1.0, x), 0)))
@@ -284,19 +269,19 @@ def _flat_vjp(made: Any) -> None:
     made.vjp(lambda grads, outs, ins, attrs, needs: (mul(grads[0], 0),))
 
 
-@_composite("ceil", np.ceil)
+@elementwise("ceil", np.ceil)
 def ceil(x: Any) -> Tensor:
     """Elementwise smallest integer not below x."""
     return neg(floor(neg(x))) if x.dtype.is_floating else x
 
 
-@_composite("trunc", np.trunc)
+@elementwise("trunc", np.trunc)
 def trunc(x: Any) -> Tensor:
     """Elementwise integer part, rounding towards zero."""
     return where(lt(x, 0), ceil(x), floor(x)) if x.dtype.is_floating else x
 
 
-@_composite("round", np.round)
+@elementwise("round", np.round)
 def round(x: Any) -> Tensor:
     """Elementwise nearest integer; halves go to the even one."""
     if not x.dtype.is_floating:
@@ -314,14 +299,14 @@ for _rounding in (ceil, trunc, round):
     _flat_vjp(_rounding)
 
 
-@_composite("copysign", np.copysign, two=True)
+@elementwise("copysign", np.copysign, two=True)
 def copysign(x: Any, y: Any) -> Tensor:
     """Elementwise magnitude of x with the sign of y."""
     size = abs(x)
     return where(signbit(y), neg(size), size)
 
 
-@_composite("remainder", np.remainder, two=True, low=0.5)
+@elementwise("remainder", np.remainder, two=True, low=0.5)
 def remainder(x: Any, y: Any) -> Tensor:
     """Elementwise ``x - y * floor(x / y)``, with the sign of `y` (Python's ``%``)."""
     if x.dtype.is_integer and y.dtype.is_integer:
@@ -353,7 +338,7 @@ def _(s: Any) -> None:
     s.case(s.f32(3, 4), s.f32(3, 1))
 
 
-@_composite("square", np.square)
+@elementwise("square", np.square)
 def square(x: Any) -> Tensor:
     """Elementwise ``x * x``."""
     return mul(x, x)
@@ -364,13 +349,13 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
     return (grads[0] * conj(ins[0]) * 2,)
 
 
-@_composite("reciprocal", np.reciprocal, low=0.2)
+@elementwise("reciprocal", np.reciprocal, low=0.2)
 def reciprocal(x: Any) -> Tensor:
     """Elementwise ``1 / x``."""
     return div(1, x)
 
 
-@_composite("rsqrt", lambda x: 1 / np.sqrt(x), low=0.2)
+@elementwise("rsqrt", lambda x: 1 / np.sqrt(x), low=0.2)
 def rsqrt(x: Any) -> Tensor:
     """Elementwise ``1 / sqrt(x)``."""
     return div(1.0, sqrt(x))
@@ -421,135 +406,12 @@ for _part, _of in ((conj, np.conj), (real, np.real), (imag, np.imag)):
         s.case(s.f32(3))
 
 
-# -- exponentials and logarithms -----------------------------------------------------------------------------
-
-
-@_composite("exp2", np.exp2)
-def exp2(x: Any) -> Tensor:
-    """Elementwise ``2 ** x``."""
-    return exp(mul(_float(x), _m.log(2.0)))
-
-
-@_composite("log2", np.log2, low=0.1)
-def log2(x: Any) -> Tensor:
-    """Elementwise logarithm to base 2."""
-    return mul(log(x), 1 / _m.log(2.0))
-
-
-@_composite("log10", np.log10, low=0.1)
-def log10(x: Any) -> Tensor:
-    """Elementwise logarithm to base 10."""
-    return mul(log(x), 1 / _m.log(10.0))
-
-
-@_composite("logaddexp", np.logaddexp, two=True)
-def logaddexp(x: Any, y: Any) -> Tensor:
-    """Elementwise ``log(exp(x) + exp(y))`` without overflow."""
-    top = maximum(x, y)
-    gap = neg(abs(sub(x, y)))
-    return where(eq(x, y), add(x, _m.log(2.0)), add(top, log1p(exp(gap))))
-
-
-@logaddexp.vjp
-def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
-    (g,), (out,), (x, y) = grads, outs, ins
-    return mul(g, exp(sub(x, out))), mul(g, exp(sub(y, out)))
-
-
-@_composite("hypot", np.hypot, two=True, low=0.3)
-def hypot(x: Any, y: Any) -> Tensor:
-    """Elementwise ``sqrt(x**2 + y**2)`` without overflow."""
-    a, b = abs(x), abs(y)
-    top = maximum(a, b)
-    ratio = div(minimum(a, b), where(bitwise_or(eq(top, 0), isinf(top)), 1.0, top))
-    return where(isinf(top), top, mul(top, sqrt(add(mul(ratio, ratio), 1))))
-
-
-# -- trigonometry --------------------------------------------------------------------------------------------
-
-
-@_composite("tan", np.tan, low=-1.2, high=1.2)
-def tan(x: Any) -> Tensor:
-    """Elementwise tangent of radians."""
-    return div(sin(x), cos(x))
-
-
-@_composite("asin", np.arcsin, low=-0.9, high=0.9)
-def asin(x: Any) -> Tensor:
-    """Elementwise angle whose sine is x."""
-    x = _float(x)
-    return atan2(x, sqrt(mul(sub(1, x), add(x, 1))))
-
-
-@_composite("acos", np.arccos, low=-0.9, high=0.9)
-def acos(x: Any) -> Tensor:
-    """Elementwise angle whose cosine is x."""
-    x = _float(x)
-    return atan2(sqrt(mul(sub(1, x), add(x, 1))), x)
-
-
-@_composite("atan", np.arctan)
-def atan(x: Any) -> Tensor:
-    """Elementwise angle whose tangent is x."""
-    return atan2(x, 1.0)
-
-
-@_composite("sinh", np.sinh)
-def sinh(x: Any) -> Tensor:
-    """Elementwise hyperbolic sine."""
-    x = _float(x)
-    half = exp(sub(abs(x), _m.log(2.0)))  # exp(x)/2, which overflows where sinh does
-    small = expm1(abs(x))
-    size = where(lt(abs(x), 1.0), mul(add(small, div(small, add(small, 1))), 0.5), sub(half, div(0.25, half)))
-    return copysign(size, x)
-
-
-@_composite("cosh", np.cosh)
-def cosh(x: Any) -> Tensor:
-    """Elementwise hyperbolic cosine."""
-    half = exp(sub(abs(_float(x)), _m.log(2.0)))
-    return add(half, div(0.25, half))
-
-
-@_composite("asinh", np.arcsinh)
-def asinh(x: Any) -> Tensor:
-    """Elementwise inverse of `sinh`."""
-    a = abs(_float(x))
-    big = lt(1e9, a)
-    safe = where(big, 1.0, a)
-    near = log1p(add(safe, div(mul(safe, safe), add(sqrt(add(mul(safe, safe), 1)), 1))))
-    return copysign(where(big, add(log(where(big, a, 1.0)), _m.log(2.0)), near), x)
-
-
-@_composite("acosh", np.arccosh, low=1.2, high=4.0)
-def acosh(x: Any) -> Tensor:
-    """Elementwise inverse of `cosh`, not negative."""
-    x = _float(x)
-    big = lt(1e9, x)
-    t = sub(where(big, 2.0, x), 1)
-    near = log1p(add(t, sqrt(mul(t, add(t, 2)))))
-    return where(big, add(log(where(big, x, 1.0)), _m.log(2.0)), near)
-
-
-@_composite("atanh", np.arctanh, low=-0.9, high=0.9)
-def atanh(x: Any) -> Tensor:
-    """Elementwise inverse of `tanh`."""
-    x = _float(x)
-    return mul(sub(log1p(x), log1p(neg(x))), 0.5)
-
-
-@_composite("erfc", lambda x: 1 - np.vectorize(_m.erf, otypes=[float])(x))
-def erfc(x: Any) -> Tensor:
-    """Elementwise ``1 - erf(x)``."""
-    return sub(1, erf(x))
-
-
 def positive(x: Any) -> Any:
     """The tensor itself (Array API's unary plus)."""
     return +x
 
 
-@_composite("nextafter", np.nextafter, two=True, nondiff=True)
+@elementwise("nextafter", np.nextafter, two=True, nondiff=True)
 def nextafter(x: Any, y: Any) -> Tensor:
     """Elementwise next representable number after x towards y."""
     bits = bitcast(x, dtype=dtypes.int64 if x.dtype is dtypes.float64 else dtypes.int32)
