@@ -102,7 +102,7 @@ def test_a_python_number_that_changes_is_an_error():
     step = grilly.capture(lambda x: x * next(rates))
     step(grilly.ones(2))
     step(grilly.ones(2))
-    with pytest.raises(CaptureError, match=r"mul|full"):
+    with pytest.raises(CaptureError, match="'mul'"):
         step(grilly.ones(2))
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "KernelScope", "add_op", "get", "kernels_for", "on_change", "remove_op", "specs"]
 
+_LAYOUTS: Final = ("strided", "contiguous", "broadcast")
 KernelFunction = Callable[[Any, Any, Any, dict[str, Any]], None]
 
 
@@ -164,10 +165,8 @@ class KernelScope:
         compute: dict[str, str] | None = None,
     ) -> None:
         """Declare one kernel; see `Kernel` for the parameters."""
-        if layout not in ("strided", "contiguous"):
-            raise RegistrationError(
-                f"kernel {name!r}: layout must be 'strided' or 'contiguous', not {layout!r}."
-            )
+        if layout not in _LAYOUTS:
+            raise RegistrationError(f"kernel {name!r}: layout must be one of {_LAYOUTS}, not {layout!r}.")
         accepted = frozenset(dtypes) | frozenset(compute or ())
         kernel = Kernel(name, fn, accepted, layout, when, priority, compute, self.source)
         self._table.setdefault(name, []).append(kernel)

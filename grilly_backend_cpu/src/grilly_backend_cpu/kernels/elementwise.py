@@ -101,14 +101,14 @@ def floor_halves(x: Any, out: Any) -> None:
 
 
 def register(kernels: Any, runtime: Any) -> None:
-    """Declare the kernels of this module."""
+    """Declare the kernels of this module; NumPy repeats axes itself, so core need not expand them first."""
     for name, (function, dtypes) in _UNARY.items():
         kernels.add(name, unary(floor_halves if name == "floor" else function), dtypes=dtypes)
     for name, (function, dtypes) in _BINARY.items():
-        kernels.add(name, binary(function), dtypes=dtypes)
+        kernels.add(name, binary(function), dtypes=dtypes, layout="broadcast")
     for name, (function, dtypes) in _QUIET_BINARY.items():
-        kernels.add(name, _binary_without_warnings(function), dtypes=dtypes)
-    kernels.add("where", where, dtypes=ALL)
+        kernels.add(name, _binary_without_warnings(function), dtypes=dtypes, layout="broadcast")
+    kernels.add("where", where, dtypes=ALL, layout="broadcast")
     if runtime.has_numba:
         for name, run, smallest in fast.UNARY:
             kernels.add(

@@ -169,8 +169,8 @@ def compare(first: Record, second: Record) -> None:
             equal_nan=view.dtype.kind in "fc",
         ):
             raise CaptureError(
-                f"capture: a constant of the step ({view.spec!r}) differs between two calls; pass it as a tensor "
-                "argument."
+                f"capture: a constant{_reader(b, slot)} ({view.spec!r}) differs between two calls; "
+                "pass it as a tensor argument."
             )
     if first.ends != second.ends or first.starts != second.starts:
         names = [c.name for c, x, y in zip(second.cells, first.ends, second.ends, strict=True) if x != y]
@@ -182,3 +182,11 @@ def compare(first: Record, second: Record) -> None:
         raise CaptureError(
             f"capture: the step returned {first.outputs!r}, then {second.outputs!r}; return tensors."
         )
+
+
+def _reader(entries: list[Entry], slot: int) -> str:
+    """Name the first op that reads a slot."""
+    for entry in entries:
+        if any(r is not None and r.slot == slot for r in entry.ins):
+            return f" of op {entry.plan.op.name!r}"
+    return " of the step"
