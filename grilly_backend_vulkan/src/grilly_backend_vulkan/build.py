@@ -1,0 +1,143 @@
+"""Compile the shaders: ``python -m grilly_backend_vulkan.build``.
+
+Every ``.comp`` file is compiled once for each variant of one table into ``spirv/``, with a manifest beside. The same
+sources and compiler give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from grilly_backend_vulkan import glsl
+
+__all__ = ["CODES", "Variant", "build", "compiled", "main", "manifest", "variants"]
+
+HERE: Final = Path(__file__).parent
+SHADERS: Final = HERE / "shaders"
+SPIRV: Final = HERE / "spirv"
+
+#: Types in the order of ``cast.comp``: bool, unsigned, signed, floating.
+CODES: Final = ("b1", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
+_INTEGERS: Final = CODES[:9]
+_FLOATS: Final = ("f32", "f16", "bf16")
+_SIZES: Final = {"s1": 1, "s2": 2, "s4": 4, "s8": 8, "s16": 16}
+_PATTERNS: Final = {"s1": "push.k.x", "s2": "push.k.x", "s4": "push.k.x", "s8": "push.k.xy", "s16": "push.k"}
+_BYTES: Final = {"b1": 1, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "f16": 2, "bf16": 2, "f64": 8, "i64": 8, "u64": 8}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One shader to compile.
+
+    Attributes
+    ----------
+    name : str
+        Of the ``.spv`` file.
+    source : str
+        Name of the ``.comp`` file without suffix.
+    defines : dict
+    needs : tuple of str
+        Facts a device must have (`f64`) beyond what every device of the backend has.
+    """
+
+    name: str
+    source: str
+    defines: dict[str, str | int] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+
+
+def _typed(code: str) -> dict[str, str | int]:
+    """Return the macros of an element type: its code, its bytes, the type of arithmetic."""
+    if code in _SIZES:
+        vector = {"s8": "uvec2", "s16": "uvec4"}.get(code, "uint")
+        return {"T": code, "SIZE": _SIZES[code], "C": vector, "PATTERN": _PATTERNS[code]}
+    wide = {"u64": "uint64_t", "i64": "int64_t", "f64": "double"}
+    kind = "f" if "f" in code else "i" if code.startswith("i") else "u"
+    narrow = {"f": "float", "i": "int", "u": "uint"}[kind]
+    defines: dict[str, str | int] = {"T": code, "SIZE": _BYTES.get(code, 4), "C": wide.get(code, narrow)}
+    defines[f"KIND_{kind}"] = 1
+    if code == "f64":
+        defines["USE_F64"] = 1
+    return defines
+
+
+#: Source → types it is compiled for.
+_TABLE: Final[dict[str, tuple[str, ...]]] = {
+    "unary": (*_FLOATS, "f64", *CODES[1:9]),
+    "isnan": (*_FLOATS, "f64"),
+    "binary": CODES,
+    "compare": CODES,
+    "where": ("s1", "s2", "s4", "s8", "s16"),
+    "copy": ("s1", "s2", "s4", "s8", "s16"),
+    "fill": ("s1", "s2", "s4", "s8", "s16"),
+    "gather": ("s1", "s2", "s4", "s8", "s16"),
+    "iota": CODES[1:],
+    "reduce": CODES[1:],
+    "cumsum": CODES[1:],
+    "matmul": CODES[1:],
+    "scatter": (*CODES, "s8", "s16"),
+    "sort_block": CODES,
+    "sort_merge": ("s4", "s8"),
+    "sort_finish": ("s1", "s2", "s4", "s8"),
+}
+
+
+def variants() -> Iterator[Variant]:
+    """Yield everything there is to compile."""
+    yield Variant("random_bits", "random_bits")
+    yield Variant("positions", "positions")
+    yield Variant("cast", "cast")
+    yield Variant("cast_f64", "cast", {"USE_F64": 1}, ("f64",))
+    for source, codes in _TABLE.items():
+        for code in codes:
+            yield Variant(f"{source}_{code}", source, _typed(code), ("f64",) if code == "f64" else ())
+
+
+def compiled(variant: Variant) -> tuple[bytes, str]:
+    """Return the SPIR-V of a variant, and the hash of the source it was made from."""
+    path = SHADERS / f"{variant.source}.comp"
+    source = glsl.resolve_includes(path.read_text(encoding="utf-8"), SHADERS)
+    full = glsl.with_defines(source, variant.defines)
+    return glsl.compile_glsl(full, variant.name), hashlib.sha256(full.encode()).hexdigest()
+
+
+def manifest(entries: dict[str, Any]) -> str:
+    """Return the text of the manifest."""
+    return json.dumps({"compiler": glsl.compiler_version(), "shaders": entries}, indent=1, sort_keys=True) + "\n"
+
+
+def build(folder: Path = SPIRV) -> int:
+    """Compile everything into `folder`, remove what is no longer made, and return the number of shaders."""
+    folder.mkdir(exist_ok=True)
+    entries: dict[str, Any] = {}
+    for variant in variants():
+        code, source_hash = compiled(variant)
+        (folder / f"{variant.name}.spv").write_bytes(code)
+        entries[variant.name] = {
+            "source": f"{variant.source}.comp",
+            "defines": variant.defines,
+            "needs": list(variant.needs),
+            "source_sha256": source_hash,
+            "spirv_sha256": hashlib.sha256(code).hexdigest(),
+        }
+    for path in folder.glob("*.spv"):
+        if path.stem not in entries:
+            path.unlink()
+    (folder / "manifest.json").write_text(manifest(entries), encoding="utf-8")
+    return len(entries)
+
+
+def main() -> None:
+    """Build and say how much."""
+    count = build()
+    total = sum(path.stat().st_size for path in SPIRV.glob("*.spv"))
+    print(f"{count} shaders, {total / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main()

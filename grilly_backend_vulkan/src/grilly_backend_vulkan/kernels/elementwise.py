@@ -1,0 +1,91 @@
+"""Elementwise primitives: one shader for each type, an operator chosen by a specialisation constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from grilly_backend_vulkan.build import CODES
+from grilly_backend_vulkan.kernels import mapping
+from grilly_backend_vulkan.kernels.support import ALL, BOOL, FLOATS, HALVES, INTEGERS, of_device
+
+__all__ = ["register"]
+
+#: Op → the shader's number for it.
+UNARY: Final = {
+    "neg": 0, "abs": 1, "sign": 2, "floor": 3, "sqrt": 4, "exp": 5, "expm1": 6, "log": 7, "log1p": 8, "sin": 9,
+    "cos": 10, "tanh": 11, "erf": 12,
+}  # fmt: skip
+BINARY: Final = {
+    "add": 0, "sub": 1, "mul": 2, "div": 3, "floordiv": 4, "pow": 5, "maximum": 6, "minimum": 7, "atan2": 8,
+    "bitwise_and": 9, "bitwise_or": 10, "bitwise_xor": 11, "shift_left": 12, "shift_right": 13,
+}  # fmt: skip
+
+_REALS: Final = INTEGERS | FLOATS
+_NARROW: Final = HALVES | {"f32"}
+_EXACT: Final = frozenset({"neg", "abs", "sign", "floor"})
+_ARITHMETIC: Final = frozenset({"add", "sub", "mul", "floordiv", "maximum", "minimum"})
+
+
+def _apply(runtime: Any, family: str, constants: tuple[int, ...]) -> Callable[..., None]:
+    """Return the kernel that runs the shader ``family_dtype``; the type is that of the last input."""
+
+    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        mapping.run(runtime, stream, f"{family}_{ins[-1].dtype.code}", constants, (outs[0], *ins))
+
+    return kernel
+
+
+def _unary_codes(name: str) -> frozenset[str]:
+    if name in _EXACT:
+        return _REALS
+    return _NARROW | {"f64"} if name == "sqrt" else _NARROW
+
+
+def _binary_codes(name: str) -> frozenset[str]:
+    if name in _ARITHMETIC:
+        return _REALS | BOOL
+    if name == "div":
+        return FLOATS
+    if name == "pow":
+        return _NARROW | INTEGERS | BOOL
+    if name == "atan2":
+        return _NARROW
+    return INTEGERS | BOOL if name.startswith("bitwise") else INTEGERS
+
+
+def _where(runtime: Any) -> Callable[..., None]:
+    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        mapping.run(runtime, stream, f"where_s{outs[0].dtype.itemsize}", (), (outs[0], *ins))
+
+    return kernel
+
+
+def _cast(runtime: Any) -> Callable[..., None]:
+    place = {code: i for i, code in enumerate(CODES)}
+
+    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        source, target = ins[0].dtype.code, outs[0].dtype.code
+        name = "cast_f64" if "f64" in (source, target) else "cast"
+        mapping.run(runtime, stream, name, (place[source], place[target]), (outs[0], ins[0]))
+
+    return kernel
+
+
+def register(kernels: Any, runtime: Any) -> None:
+    """Declare the kernels of this module."""
+    for name, number in UNARY.items():
+        kernels.add(
+            name, _apply(runtime, "unary", (number,)), dtypes=of_device(_unary_codes(name), runtime)
+        )
+    for name, number in BINARY.items():
+        kernels.add(
+            name, _apply(runtime, "binary", (number,)), dtypes=of_device(_binary_codes(name), runtime)
+        )
+    for name, number in (("eq", 0), ("lt", 1)):
+        kernels.add(
+            name, _apply(runtime, "compare", (number,)), dtypes=of_device(_REALS | BOOL, runtime)
+        )
+    kernels.add("isnan", _apply(runtime, "isnan", ()), dtypes=of_device(FLOATS, runtime))
+    kernels.add("where", _where(runtime), dtypes=ALL)
+    kernels.add("cast", _cast(runtime), dtypes=of_device(_REALS | BOOL, runtime))

@@ -1,0 +1,10 @@
+// Reading an index of any integer type.
+layout(constant_id = 1) const uint INDEX = 4;  // bytes of an index
+layout(constant_id = 2) const bool SIGNED = true;
+
+int64_t index_at(uint64_t p, int64_t i) {
+    if (INDEX == 8) return load_i64(p + i * 8);
+    if (INDEX == 4) return SIGNED ? int64_t(load_i32(p + i * 4)) : int64_t(load_u32(p + i * 4));
+    if (INDEX == 2) return SIGNED ? int64_t(load_i16(p + i * 2)) : int64_t(load_u16(p + i * 2));
+    return SIGNED ? int64_t(load_i8(p + i)) : int64_t(load_u8(p + i));
+}

@@ -1,0 +1,77 @@
+#version 460
+// Products of batches of matrices of any strides, with an optional bias of the columns. Each of 16 x 16 threads makes
+// R x R elements of a tile; tiles are walked in a loop over the grid.
+#include "types.glsl"
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint R = 4;
+layout(constant_id = 1) const bool A_ROWS = true;   // neighbours in memory lie along k (rows of A are packed)
+layout(constant_id = 2) const bool B_ROWS = true;   // neighbours in memory lie along the columns
+layout(constant_id = 3) const bool BIAS = false;
+const uint K_TILE = 16;
+const uint TILE = 16 * R;
+
+layout(push_constant, std430) uniform Push {
+    uint64_t to, a, b, bias;
+    uint m, n, k, batch;
+    int a_row, a_column, b_row, b_column;
+    uint size[2];                    // of the batch's inner two axes, innermost first
+    int a_batch[3], b_batch[3], bias_step;
+} push;
+
+shared C tile_a[K_TILE][TILE + 1];
+shared C tile_b[K_TILE][TILE + 1];
+
+void batch_at(uint i, out uint64_t a, out uint64_t b) {
+    uint j = i / push.size[0], x = i - j * push.size[0];
+    uint z = j / push.size[1], y = j - z * push.size[1];
+    a = push.a + (int64_t(x) * push.a_batch[0] + int64_t(y) * push.a_batch[1] + int64_t(z) * push.a_batch[2]) * SIZE;
+    b = push.b + (int64_t(x) * push.b_batch[0] + int64_t(y) * push.b_batch[1] + int64_t(z) * push.b_batch[2]) * SIZE;
+}
+void fetch(uint64_t a, uint64_t b, uint row, uint column, uint k0) {
+    for (uint t = gl_LocalInvocationID.x; t < K_TILE * TILE; t += 256u) {
+        uint i = A_ROWS ? t / K_TILE : t % TILE, k = A_ROWS ? t % K_TILE : t / TILE;
+        bool inside = row + i < push.m && k0 + k < push.k;
+        tile_a[k][i] = inside ? LOAD(a, int64_t(row + i) * push.a_row + int64_t(k0 + k) * push.a_column) : C(0);
+        uint j = B_ROWS ? t % TILE : t / K_TILE;
+        k = B_ROWS ? t / TILE : t % K_TILE;
+        inside = column + j < push.n && k0 + k < push.k;
+        tile_b[k][j] = inside ? LOAD(b, int64_t(k0 + k) * push.b_row + int64_t(column + j) * push.b_column) : C(0);
+    }
+}
+
+void tile(uint64_t a, uint64_t b, uint64_t to, uint row, uint column) {
+    uint x = gl_LocalInvocationID.x % 16u, y = gl_LocalInvocationID.x / 16u;
+    C sums[R][R];
+    [[unroll]] for (uint i = 0; i < R; ++i) [[unroll]] for (uint j = 0; j < R; ++j) sums[i][j] = C(0);
+    for (uint k0 = 0; k0 < push.k; k0 += K_TILE) {
+        fetch(a, b, row, column, k0);
+        barrier();
+        [[unroll]] for (uint k = 0; k < K_TILE; ++k) {
+            C left[R], right[R];
+            [[unroll]] for (uint i = 0; i < R; ++i) left[i] = tile_a[k][y + 16u * i];
+            [[unroll]] for (uint j = 0; j < R; ++j) right[j] = tile_b[k][x + 16u * j];
+            [[unroll]] for (uint i = 0; i < R; ++i)
+                [[unroll]] for (uint j = 0; j < R; ++j) sums[i][j] += left[i] * right[j];
+        }
+        barrier();
+    }
+    [[unroll]] for (uint i = 0; i < R; ++i) {
+        [[unroll]] for (uint j = 0; j < R; ++j) {
+            uint r = row + y + 16u * i, c = column + x + 16u * j;
+            if (r >= push.m || c >= push.n) continue;
+            C value = sums[i][j];
+            if (BIAS) value += LOAD(push.bias, int64_t(c) * push.bias_step);
+            STORE(to, int64_t(r) * push.n + c, value);
+        }
+    }
+}
+
+void main() {
+    uint across = (push.n + TILE - 1u) / TILE, down = (push.m + TILE - 1u) / TILE;
+    for (uint t = gl_WorkGroupID.x; t < across * down * push.batch; t += gl_NumWorkGroups.x) {
+        uint one = t / across, column = t - one * across, batch = one / down, row = one - batch * down;
+        uint64_t a, b;
+        batch_at(batch, a, b);
+        tile(a, b, push.to + uint64_t(batch) * push.m * push.n * SIZE, row * TILE, column * TILE);
+    }
+}

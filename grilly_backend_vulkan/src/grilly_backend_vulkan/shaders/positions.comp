@@ -1,0 +1,13 @@
+#version 460
+// An index of any integer type as u32 from the front; 0xffffffff where it is out of range.
+#include "map.glsl"
+#include "index.glsl"
+void main() {
+    int64_t size = int64_t(push.k.x);
+    EACH(i) {
+        ivec4 at = locate(i);
+        int64_t j = index_at(push.p[1], int64_t(at.y));
+        if (j < 0) j += size;
+        store_u32(push.p[0] + int64_t(at.x) * 4, j < 0 || j >= size ? 0xffffffffu : uint(j));
+    }
+}
