@@ -244,3 +244,27 @@ def test_grad_by_an_intermediate_keeps_what_made_it():
     assert g.tolist() == [3]
     h.sum().backward()
     assert x.grad.tolist() == [4]
+
+
+def test_the_tape_keeps_only_what_the_rules_read():
+    """ReLU's rule reads its output, an addition's nothing: what went in between is let go."""
+    from grilly_core.buffer import Buffer
+
+    x = grilly.ones(12_345, requires_grad=True)
+    y = grilly.functional.relu(x + 1.0) + 1.0
+    gc.collect()
+    alive = [o for o in gc.get_objects() if issubclass(type(o), Buffer) and o.nbytes == 4 * 12_345]
+    assert len(alive) == 3  # x, the output of relu, y
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0] * 12_345
+
+
+def test_a_rule_may_not_read_what_it_did_not_ask_to_keep():
+    @grilly.op("test.forgetful", saves="shapes")
+    def forgetful(x):
+        """Square."""
+        return x * x
+
+    forgetful.vjp(lambda grads, outs, ins, attrs, needs: (grads[0] * ins[0].tolist()[0],))
+    with pytest.raises(grilly.CaptureError, match="values"):
+        forgetful(leaf([2.0])).sum().backward()

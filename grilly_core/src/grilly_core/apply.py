@@ -18,7 +18,7 @@ from grilly_core.dtypes import DType
 from grilly_core.errors import DTypeError
 from grilly_core.operators import install
 from grilly_core.opspec import Handle, Op
-from grilly_core.plan import EAGER, Plan
+from grilly_core.plan import EAGER, Plan, hollow
 from grilly_core.tape import Edge, Node
 from grilly_core.tensor import Tensor
 
@@ -265,7 +265,13 @@ def _recorded(
     ]
     if op.nondiff_inputs:
         edges = [None if n in op.nondiff_inputs else e for n, e in zip(op.schema.tensors, edges, strict=True)]
-    return Node(op, attrs, values, tuple(views), tuple(outs), tuple(edges))
+    saved_ins, saved_outs = tuple(views), tuple(outs)
+    saves = "ins" if op.kind == "composite" and op.vjp_rule is None else op.saves
+    if saves in ("outs", "shapes"):
+        saved_ins = tuple([None if v is None else hollow(v) for v in saved_ins])
+    if saves in ("ins", "shapes"):
+        saved_outs = tuple([hollow(v) for v in saved_outs])
+    return Node(op, attrs, values, saved_ins, saved_outs, tuple(edges))
 
 
 def wrap(op: Op[Any, Any], outs: list[View], node: Node | None) -> Any:

@@ -107,6 +107,8 @@ class Op(Generic[P, R]):
         Shape rule, layout rule or body, by `kind`.
     hidden : int
         How many trailing outputs are residuals, computed only while a tape records.
+    saves : {"both", "ins", "outs", "shapes"}
+        Which values the gradient rule reads; of the others the tape keeps shape and dtype alone.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Op(Generic[P, R]):
     many: bool = False
     new_axis: bool = False
     nondiff_inputs: frozenset[str] = frozenset()
+    saves: str = "both"
     module: str = ""
     vjp_rule: Callable[..., Any] | None = None
     samples_rule: Callable[..., Any] | None = None
@@ -245,6 +248,9 @@ def _declare(kind: str, name: str, function: Callable[..., Any], options: dict[s
     if not doc and not options.get("internal"):
         raise RegistrationError(f"op {name!r}: write a docstring; it is the op's documentation.")
     options.setdefault("aliasing", kind == "view")
+    options.setdefault("saves", "shapes" if kind == "view" else "both")
+    if options["saves"] not in ("both", "ins", "outs", "shapes"):
+        raise RegistrationError(f"op {name!r}: saves must be 'both', 'ins', 'outs' or 'shapes'.")
     for key in ("nondiff_inputs", "nondiff_outputs"):
         options[key] = frozenset(options.get(key, ()))
     made: Op[Any, Any] = Op(

@@ -185,6 +185,11 @@ class SymbolicBuffer(Buffer):
         self.slot = slot
 
 
+def hollow(view: View) -> View:
+    """Return what is left of a value whose elements nobody needs: its shape, dtype and device."""
+    return View(SymbolicBuffer(view.spec.context, -1, 0), view.spec, 0, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A view of a slot; `whole` if it is exactly what the slot holds."""

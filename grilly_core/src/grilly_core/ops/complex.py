@@ -54,7 +54,7 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
     return (view_as_real(grads[0]),)
 
 
-@op("view_as_complex")
+@op("view_as_complex", saves="shapes")
 def view_as_complex(x: Any) -> Tensor:
     """Pairs in the last axis, of size 2, shown as complex numbers."""
     from grilly_core.ops.primitives import strided_copy

@@ -31,7 +31,7 @@ _SELU_ALPHA: Final = 1.6732632423543772
 _SELU_SCALE: Final = 1.0507009873554805
 
 
-@op("nn.relu", elementwise=True)
+@op("nn.relu", elementwise=True, saves="outs")
 def relu(x: Tensor) -> Tensor:
     """Return ``max(x, 0)``; NaN stays NaN and the slope at 0 is 0.
 
@@ -60,7 +60,7 @@ def _(grads: Tensors, outs: Tensors, ins: Tensors, attrs: Attrs, needs: Needs) -
     return relu_vjp(grads[0], ins[1]), None
 
 
-@op("nn.sigmoid", elementwise=True)
+@op("nn.sigmoid", elementwise=True, saves="outs")
 def sigmoid(x: Tensor) -> Tensor:
     """Return ``1 / (1 + exp(-x))``, exact in both tails."""
     e = exp(-abs(x))
@@ -84,7 +84,7 @@ def tanh_vjp(g: Tensor, y: Tensor) -> Tensor:
     return g * (1.0 - y * y)
 
 
-@op("nn.gelu", elementwise=True)
+@op("nn.gelu", elementwise=True, saves="ins")
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     """Return ``x * Phi(x)`` with the normal distribution function, or its ``"tanh"`` approximation."""
     if approximate == "none":
@@ -115,7 +115,7 @@ def _check_approximate(approximate: str) -> None:
         raise ValueError(f"gelu: approximate is 'none' or 'tanh'; received {approximate!r}.")
 
 
-@op("nn.silu", elementwise=True)
+@op("nn.silu", elementwise=True, saves="ins")
 def silu(x: Tensor) -> Tensor:
     """Return ``x * sigmoid(x)``, also called swish."""
     return x * sigmoid(x)
@@ -133,7 +133,7 @@ def silu_vjp(g: Tensor, x: Tensor) -> Tensor:
     return g * s * (1.0 + x * (1.0 - s))
 
 
-@op("nn.softplus", elementwise=True)
+@op("nn.softplus", elementwise=True, saves="ins")
 def softplus(x: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return ``log(1 + exp(beta x)) / beta``, linear where ``beta x`` exceeds `threshold`."""
     scaled = x * beta

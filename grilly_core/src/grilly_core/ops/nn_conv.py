@@ -20,7 +20,7 @@ from grilly_core.tensor import Tensor
 __all__ = ["conv", "conv_input_grad", "conv_output_size", "conv_weight_grad", "linear"]
 
 
-@op("nn.linear", autocast="lower")
+@op("nn.linear", autocast="lower", saves="ins")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``x @ weight.T + bias`` over the last axis; weight is ``(out, in)``.
 
@@ -120,7 +120,7 @@ def _columns(
     return reshape(w, shape=(x.shape[0], groups, rows, math.prod(sizes)))
 
 
-@op("nn.conv", autocast="lower")
+@op("nn.conv", autocast="lower", saves="ins")
 def conv(
     x: Tensor,
     weight: Tensor,
@@ -158,7 +158,7 @@ def _(grads: Tensors, outs: Tensors, ins: Tensors, attrs: Attrs, needs: Needs) -
     )
 
 
-@op("nn.conv_input_grad", internal=True, autocast="lower")
+@op("nn.conv_input_grad", internal=True, autocast="lower", saves="ins")
 def conv_input_grad(
     g: Tensor,
     weight: Tensor,
@@ -203,7 +203,7 @@ def _(grads: Tensors, outs: Tensors, ins: Tensors, attrs: Attrs, needs: Needs) -
     )
 
 
-@op("nn.conv_weight_grad", internal=True, autocast="lower")
+@op("nn.conv_weight_grad", internal=True, autocast="lower", saves="ins")
 def conv_weight_grad(
     g: Tensor,
     x: Tensor,

@@ -15,7 +15,7 @@ from grilly_core.tensor import Tensor
 __all__ = ["dropout", "embedding", "embedding_vjp"]
 
 
-@op("nn.embedding")
+@op("nn.embedding", saves="ins")
 def embedding(ids: Tensor, weight: Tensor, *, padding_idx: int | None = None) -> Tensor:
     """Return the rows `ids` of `weight` ``(N, D)``; the row `padding_idx` gets no gradient.
 
@@ -63,7 +63,7 @@ def _(s: Samples) -> None:
     s.case(s.f32(7, 2), s.i32(7, low=0, high=5), num_embeddings=5, padding_idx=1)
 
 
-@op("nn.dropout")
+@op("nn.dropout", saves="ins")
 def dropout(x: Tensor, state: Tensor, *, p: float = 0.5, relative: int = 0) -> Tensor:
     """Zero each element with probability `p` and scale the others by ``1 / (1 - p)``.
 

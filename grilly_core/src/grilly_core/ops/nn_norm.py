@@ -20,7 +20,7 @@ __all__ = [
 Shape = tuple[int, ...]
 
 
-@op("nn.softmax", autocast="f32")
+@op("nn.softmax", autocast="f32", saves="outs")
 def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` along one axis; a slice of nothing but ``-inf`` gives NaN (IEEE)."""
     e = exp(x - max(x, axis=axis, keepdims=True))
@@ -38,7 +38,7 @@ def softmax_vjp(g: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
     return y * (g - sum(g * y, axis=axis, keepdims=True))
 
 
-@op("nn.log_softmax", autocast="f32")
+@op("nn.log_softmax", autocast="f32", saves="outs")
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """Return ``log(softmax(x))`` without forming the softmax."""
     shifted = x - max(x, axis=axis, keepdims=True)

@@ -156,7 +156,7 @@ def _divisor(
     return result
 
 
-@op("nn.avg_pool")
+@op("nn.avg_pool", saves="shapes")
 def avg_pool(
     x: Tensor,
     *,

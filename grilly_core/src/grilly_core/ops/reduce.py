@@ -147,7 +147,7 @@ def _result_dtype(x: Any) -> Any:
     return x.dtype if x.dtype.kind in "fc" else dtypes.default_float
 
 
-@op("mean")
+@op("mean", saves="shapes")
 def _mean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Mean over `axis` (an int, several, or all); the mean of nothing is NaN."""
     axes = normalize_axes(axis, x.ndim)
@@ -187,7 +187,7 @@ def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _mean(as_tensor(x), axis=axis, keepdims=keepdims)
 
 
-@op("var")
+@op("var", saves="ins")
 def _var(x: Any, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Variance over `axis` in two passes, divided by the count minus `correction`."""
     axes = normalize_axes(axis, x.ndim)

@@ -25,7 +25,7 @@ __all__ = ["assemble", "concat", "concatenate", "pad", "repeat", "roll", "split"
 Place = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-@op("assemble", internal=True)
+@op("assemble", internal=True, saves="shapes")
 def assemble(
     parts: TensorList, *, shape: tuple[int, ...], places: tuple[Place, ...], fill: Any = None
 ) -> Tensor:
@@ -294,7 +294,7 @@ def _cut(x: Any, axis: int, ends: Sequence[int]) -> list[Any]:
     return parts
 
 
-@op("split", aliasing=True, many=True)
+@op("split", aliasing=True, many=True, saves="shapes")
 def split(x: Any, *, sizes: tuple[int, ...], axis: int = 0) -> tuple[Tensor, ...]:
     """Slices of the given sizes along `axis`."""
     if sum_of(sizes) != x.shape[axis]:

@@ -34,7 +34,7 @@ def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
     return (reshape(grads[0], shape=ins[0].shape),)
 
 
-@op("reshape", aliasing=True)
+@op("reshape", aliasing=True, saves="shapes")
 def reshape(x: Any, *, shape: Any) -> Tensor:
     """The same elements, in C order, in another shape; one size may be -1."""
     target = layouts.resolve_shape(shape if isinstance(shape, tuple) else (shape,), x._value.spec.size)
@@ -113,7 +113,7 @@ def _(s: Any) -> None:
     s.error(ValueError, "expand", s.f32(3), shape=(4,))
 
 
-@op("sum_to", internal=True)
+@op("sum_to", internal=True, saves="shapes")
 def sum_to(x: Any, *, shape: tuple[int, ...]) -> Tensor:
     """Undo `broadcast_to`: sum over the repeated axes."""
     extra = x.ndim - len(shape)
@@ -312,7 +312,7 @@ def _(s: Any) -> None:
     s.error(ValueError, "window", s.f32(2), axes=(0,), sizes=(3,), strides=(1,), dilations=(1,))
 
 
-@op("fold_windows", internal=True)
+@op("fold_windows", internal=True, saves="shapes")
 def fold_windows(
     x: Any, *, shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...],
     strides: tuple[int, ...], dilations: tuple[int, ...],

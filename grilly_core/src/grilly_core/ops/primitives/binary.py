@@ -138,13 +138,14 @@ def _atan2_vjp(g: Any, y: Any, x: Any, out: Any, needs: Any) -> Any:
     return if_needed(needs[0], lambda: scaled * x), if_needed(needs[1], lambda: neg(scaled * y))
 
 
-add = _binary("add", _numbers, np.add, lambda g, x, y, o, n: (g, g), "Elementwise ``x + y``.")
+add = _binary("add", _numbers, np.add, lambda g, x, y, o, n: (g, g), "Elementwise ``x + y``.", saves="shapes")
 sub = _binary(
     "sub",
     _subtractable,
     np.subtract,
     lambda g, x, y, o, n: (g, if_needed(n[1], lambda: neg(g))),
     "Elementwise ``x - y``.",
+    saves="shapes",
 )
 mul = _binary(
     "mul",
@@ -155,6 +156,7 @@ mul = _binary(
         if_needed(n[1], lambda: g * conjugated(x)),
     ),
     "Elementwise ``x * y``.",
+    saves="ins",
 )
 div = _binary(
     "div",
@@ -178,6 +180,7 @@ maximum = _binary(
     np.maximum,
     _chosen(lambda x, y: lt(y, x)),
     "Elementwise larger one; NaN if either is NaN.",
+    saves="ins",
 )
 minimum = _binary(
     "minimum",
@@ -185,9 +188,16 @@ minimum = _binary(
     np.minimum,
     _chosen(lambda x, y: lt(x, y)),
     "Elementwise smaller one; NaN if either is NaN.",
+    saves="ins",
 )
 atan2 = _binary(
-    "atan2", _angle, np.arctan2, _atan2_vjp, "Elementwise angle of the point (y, x) in radians.", ints=False
+    "atan2",
+    _angle,
+    np.arctan2,
+    _atan2_vjp,
+    "Elementwise angle of the point (y, x) in radians.",
+    ints=False,
+    saves="ins",
 )
 
 

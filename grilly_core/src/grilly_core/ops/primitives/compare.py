@@ -46,7 +46,7 @@ eq = _compare("eq", np.equal, "buifc", "Elementwise ``x == y``; NaN equals nothi
 lt: Op[..., Tensor] = _compare("lt", np.less, "buif", "Elementwise ``x < y``.")
 
 
-@primitive("where", elementwise=True)
+@primitive("where", elementwise=True, saves="ins")
 def where(condition: Spec, x: Spec, y: Spec) -> Inferred:
     """Elementwise `x` where `condition` holds, else `y`."""
     rules.require("where", condition, "b", "condition")

@@ -65,7 +65,7 @@ def _(s: Any) -> None:
     s.case(size=0, start=0, step=1, dtype=dtypes.int32)
 
 
-@primitive("cast", elementwise=True)
+@primitive("cast", elementwise=True, saves="shapes")
 def cast(x: Spec, *, dtype: DType) -> Inferred:
     """Convert to `dtype`: floats are truncated towards zero for integers, anything nonzero is True."""
     if x.dtype.is_complex and not dtype.is_complex:
@@ -123,7 +123,7 @@ def _(s: Any) -> None:
     s.error(TypeError, "size", s.f32(3), dtype=dtypes.uint8)
 
 
-@primitive("strided_copy")
+@primitive("strided_copy", saves="shapes")
 def strided_copy(x: Spec) -> Inferred:
     """The same elements in C order."""
     return Inferred(((x.shape, x.dtype),))

@@ -30,7 +30,7 @@ _permute = Handle("permute_dims")
 _reshape = Handle("reshape")
 
 
-@primitive("matmul", autocast="lower")
+@primitive("matmul", autocast="lower", saves="ins")
 def matmul(x: Spec, y: Spec) -> Inferred:
     """Product of matrices ``(..., M, K) @ (..., K, N)`` with equal leading axes."""
     if x.ndim < 2 or y.ndim < 2 or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-2]:
@@ -70,7 +70,7 @@ def _(s: Any) -> None:
     s.error(ValueError, "(..., M, K)", s.f32(3, 4), s.f32(3, 4))
 
 
-@primitive("gather")
+@primitive("gather", saves="ins")
 def gather(x: Spec, index: Spec, *, axis: int) -> Inferred:
     """Elements of `x` at the positions `index` (1-D) along `axis`."""
     rules.require("gather", index, "ui", "index")
@@ -173,7 +173,7 @@ def _(s: Any) -> None:
     s.error(ValueError, "updates", s.f32(5, 3), s.i32(2), s.f32(3, 3), axis=0, mode="add")
 
 
-@primitive("sort", nondiff_outputs={1})
+@primitive("sort", nondiff_outputs={1}, saves="outs")
 def sort(x: Spec, *, axis: int = -1, descending: bool = False) -> Inferred:
     """Sorted values along `axis` and the indices they came from; stable, NaN is the greatest."""
     rules.require("sort", x, "buif")

@@ -104,24 +104,50 @@ def _erf_reference(x: Any) -> Any:
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
-neg: Op[..., Tensor] = _unary("neg", _exact, np.negative, lambda g, x, y: neg(g), "Elementwise ``-x``.")
+neg: Op[..., Tensor] = _unary(
+    "neg", _exact, np.negative, lambda g, x, y: neg(g), "Elementwise ``-x``.", saves="shapes"
+)
 abs = _unary("abs", _absolute, np.abs, _abs_vjp, "Elementwise absolute value (modulus for complex).")
 sign = _unary(
-    "sign", _real, np.sign, lambda g, x, y: _zeros_like(x), "Elementwise -1, 0 or 1; NaN stays NaN."
+    "sign",
+    _real,
+    np.sign,
+    lambda g, x, y: _zeros_like(x),
+    "Elementwise -1, 0 or 1; NaN stays NaN.",
+    saves="shapes",
 )
 floor = _unary(
-    "floor", _real, np.floor, lambda g, x, y: _zeros_like(x), "Elementwise largest integer not above x."
+    "floor",
+    _real,
+    np.floor,
+    lambda g, x, y: _zeros_like(x),
+    "Elementwise largest integer not above x.",
+    saves="shapes",
 )
-exp = _unary("exp", rules.unary_float, np.exp, lambda g, x, y: g * conjugated(y), "Elementwise exponential.")
+exp = _unary(
+    "exp",
+    rules.unary_float,
+    np.exp,
+    lambda g, x, y: g * conjugated(y),
+    "Elementwise exponential.",
+    saves="outs",
+)
 expm1 = _unary(
     "expm1",
     rules.unary_float,
     np.expm1,
     lambda g, x, y: g * conjugated(y + 1),
     "Elementwise ``exp(x) - 1``, accurate near 0.",
+    saves="outs",
 )
 log = _unary(
-    "log", rules.unary_float, np.log, lambda g, x, y: g / conjugated(x), "Elementwise natural logarithm.", 0.1
+    "log",
+    rules.unary_float,
+    np.log,
+    lambda g, x, y: g / conjugated(x),
+    "Elementwise natural logarithm.",
+    0.1,
+    saves="ins",
 )
 log1p = _unary(
     "log1p",
@@ -130,12 +156,24 @@ log1p = _unary(
     lambda g, x, y: g / conjugated(x + 1),
     "Elementwise ``log(1 + x)``, accurate near 0.",
     -0.9,
+    saves="ins",
 )
 sqrt = _unary(
-    "sqrt", rules.unary_float, np.sqrt, lambda g, x, y: g / conjugated(y * 2), "Elementwise square root.", 0.1
+    "sqrt",
+    rules.unary_float,
+    np.sqrt,
+    lambda g, x, y: g / conjugated(y * 2),
+    "Elementwise square root.",
+    0.1,
+    saves="outs",
 )
 sin = _unary(
-    "sin", rules.unary_float, np.sin, lambda g, x, y: g * conjugated(cos(x)), "Elementwise sine of radians."
+    "sin",
+    rules.unary_float,
+    np.sin,
+    lambda g, x, y: g * conjugated(cos(x)),
+    "Elementwise sine of radians.",
+    saves="ins",
 )
 cos: Op[..., Tensor] = _unary(
     "cos",
@@ -143,6 +181,7 @@ cos: Op[..., Tensor] = _unary(
     np.cos,
     lambda g, x, y: neg(g * conjugated(sin(x))),
     "Elementwise cosine of radians.",
+    saves="ins",
 )
 tanh = _unary(
     "tanh",
@@ -150,6 +189,7 @@ tanh = _unary(
     np.tanh,
     lambda g, x, y: Handle("nn.tanh_vjp")(g, y) if not y.dtype.is_complex else g * conjugated(1 - y * y),
     "Elementwise hyperbolic tangent.",
+    saves="outs",
 )
 erf = _unary(
     "erf",
@@ -157,5 +197,6 @@ erf = _unary(
     _erf_reference,
     lambda g, x, y: g * exp(neg(x * x)) * (2.0 / math.sqrt(math.pi)),
     "Elementwise error function.",
+    saves="ins",
 )
 isnan = _unary("isnan", _flag, np.isnan, None, "Elementwise test for NaN.", nondiff=True)
