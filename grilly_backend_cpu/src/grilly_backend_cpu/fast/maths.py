@@ -79,7 +79,7 @@ def decay32(x):
 
 @njit(**_CONTRACT)
 def reciprocal32(d):
-    """Return 1 / d for 1 <= d < 2**100 within 1 ulp: three steps of Newton's method, half the time of a division.
+    """Return 1 / d for 1 <= d < 2**100 within 1 ulp: three steps of Newton's method, 0.6 of the time of a division.
 
     The start is the classic one for IEEE numbers: the bits of 1 / d are about those of 2**127 less those of d.
     """

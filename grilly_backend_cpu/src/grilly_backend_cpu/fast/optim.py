@@ -1,7 +1,8 @@
 """One pass over a float32 parameter, its gradient and its moments, in place.
 
-In place even where the outputs are fresh (they are filled first): if a kernel read one array and wrote another, and
-the two were the same memory, LLVM's check for overlap would send it to the scalar loop, five times slower.
+In place even where the outputs are fresh (they are filled first). Measured on 200,000 parameters, one thread: in place
+100 µs; a kernel that reads three arrays and writes three others 210 to 240 µs; the same kernel, its outputs being its
+inputs (as they are when donated), 350 µs.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def _max_pool(start: int, stop: int, args: Any) -> None:
                     for b in range(left, right):
                         w = column + b * d1
                         value = x[p, h, w]
-                        # Without a branch: which tap wins is chance, and a wrong guess costs ten comparisons.
+                        # Choosing instead of branching: which tap wins is chance.
                         better = (value > best) | ((value != value) & (best == best))
                         best = value if better else best
                         place = h * width + w if better else place
