@@ -27,7 +27,18 @@ _INTEGERS: Final = CODES[:9]
 _FLOATS: Final = ("f32", "f16", "bf16")
 _SIZES: Final = {"s1": 1, "s2": 2, "s4": 4, "s8": 8, "s16": 16}
 _PATTERNS: Final = {"s1": "push.k.x", "s2": "push.k.x", "s4": "push.k.x", "s8": "push.k.xy", "s16": "push.k"}
-_BYTES: Final = {"b1": 1, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "f16": 2, "bf16": 2, "f64": 8, "i64": 8, "u64": 8}
+_BYTES: Final = {
+    "b1": 1,
+    "u8": 1,
+    "i8": 1,
+    "u16": 2,
+    "i16": 2,
+    "f16": 2,
+    "bf16": 2,
+    "f64": 8,
+    "i64": 8,
+    "u64": 8,
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,9 @@ def compiled(variant: Variant) -> tuple[bytes, str]:
 
 def manifest(entries: dict[str, Any]) -> str:
     """Return the text of the manifest."""
-    return json.dumps({"compiler": glsl.compiler_version(), "shaders": entries}, indent=1, sort_keys=True) + "\n"
+    return (
+        json.dumps({"compiler": glsl.compiler_version(), "shaders": entries}, indent=1, sort_keys=True) + "\n"
+    )
 
 
 def build(folder: Path = SPIRV) -> int:

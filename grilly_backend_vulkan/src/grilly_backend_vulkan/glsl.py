@@ -30,7 +30,7 @@ class CompileError(RuntimeError):
 class _Request(ctypes.Structure):
     """The argument of ``glslang_compile_1_2``."""
 
-    _fields_ = [  # noqa: RUF012 - the interface of ctypes
+    _fields_ = [
         ("size", ctypes.c_size_t),
         ("source_path", ctypes.c_char_p),
         ("begin", ctypes.c_void_p),

@@ -4,76 +4,65 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from grilly_backend_vulkan.kernels import mapping
-from grilly_backend_vulkan.kernels.support import ALL, HALVES, INTEGERS, of_device
+from grilly_backend_vulkan.kernels.support import ALL, FLOATS, INTEGERS, add
 
 __all__ = ["copy", "copy_packed", "fill", "register"]
 
 _WIDE: Final = 16  # bytes moved at once where both sides are packed and aligned
 
 
-def copy(runtime: Any, stream: Any, out: Any, x: Any) -> None:
+def copy(stream: Any, out: Any, x: Any) -> None:
     """Copy the elements of `x` to `out`, whatever the layouts."""
     words, rest = divmod(out.spec.nbytes, _WIDE)
     packed = out.spec.contiguous and x.spec.contiguous and rest == 0
-    if packed and (runtime.address(out) | runtime.address(x)) % _WIDE == 0:
+    if packed and (stream.address(out) | stream.address(x)) % _WIDE == 0:
         flat = {"shape": (words,), "strides": ((1,), (1,)), "items": (_WIDE, _WIDE)}
-        mapping.run(runtime, stream, "copy_s16", (), (out, x), **flat)
+        mapping.run(stream, "copy_s16", (), (out, x), **flat)
     else:
-        mapping.run(runtime, stream, f"copy_s{out.dtype.itemsize}", (), (out, x))
+        mapping.run(stream, f"copy_s{out.dtype.itemsize}", (), (out, x))
 
 
-def copy_packed(runtime: Any, stream: Any, target: Any, x: Any) -> None:
+def copy_packed(stream: Any, target: Any, x: Any) -> None:
     """Copy `x` in C order to scratch memory."""
     steps = [math.prod(x.shape[i + 1 :]) for i in range(len(x.shape))]
     item = x.dtype.itemsize
     layouts = {"shape": x.shape, "strides": (tuple(steps), x.strides), "items": (item, item)}
-    mapping.run(runtime, stream, f"copy_s{item}", (), (target, x), **layouts)
+    mapping.run(stream, f"copy_s{item}", (), (target, x), **layouts)
 
 
-def fill(runtime: Any, stream: Any, out: Any, value: Any) -> None:
+def fill(stream: Any, out: Any, value: Any) -> None:
     """Put `value` into every element of `out`."""
     pattern = np.asarray(value).astype(out.dtype.numpy).tobytes()
-    mapping.run(runtime, stream, f"fill_s{len(pattern)}", (), (out,), scalars=pattern)
+    mapping.run(stream, f"fill_s{len(pattern)}", (), (out,), scalars=pattern)
 
 
-def _copying(runtime: Any) -> Callable[..., None]:
-    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        copy(runtime, stream, outs[0], ins[0])
-
-    return kernel
+def _copying(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    copy(stream, outs[0], ins[0])
 
 
-def _full(runtime: Any) -> Callable[..., None]:
-    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        fill(runtime, stream, outs[0], attrs["value"])
-
-    return kernel
+def _full(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    fill(stream, outs[0], attrs["value"])
 
 
-def _iota(runtime: Any) -> Callable[..., None]:
-    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        out, start, step = outs[0], attrs["start"], attrs["step"]
-        if out.dtype.code == "f64":
-            scalars = struct.pack("<dd", start, step)
-        elif out.dtype.is_floating:
-            scalars = struct.pack("<f4xf4x", start, step)
-        else:
-            scalars = struct.pack("<qq", int(start), int(step))
-        mapping.run(runtime, stream, f"iota_{out.dtype.code}", (), (out,), scalars=scalars)
-
-    return kernel
+def _iota(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    out, start, step = outs[0], attrs["start"], attrs["step"]
+    if out.dtype.code == "f64":
+        scalars = struct.pack("<dd", start, step)
+    elif out.dtype.is_floating:
+        scalars = struct.pack("<f4xf4x", start, step)
+    else:
+        scalars = struct.pack("<qq", int(start), int(step))
+    mapping.run(stream, f"iota_{out.dtype.code}", (), (out,), scalars=scalars)
 
 
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
-    kernels.add("full", _full(runtime), dtypes=ALL)
-    kernels.add("strided_copy", _copying(runtime), dtypes=ALL)
-    kernels.add("bitcast", _copying(runtime), dtypes=ALL)
-    codes = of_device(INTEGERS | HALVES | {"f32", "f64"}, runtime)
-    kernels.add("iota", _iota(runtime), dtypes=codes, when=lambda c: c.outs[0].size < mapping.SPAN)
+    kernels.add("full", _full, dtypes=ALL)
+    kernels.add("strided_copy", _copying, dtypes=ALL)
+    kernels.add("bitcast", _copying, dtypes=ALL)
+    add(kernels, "iota", _iota, INTEGERS | FLOATS, when=lambda c: c.outs[0].size < mapping.SPAN)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, Final
 
 from grilly_backend_vulkan.build import CODES
 from grilly_backend_vulkan.kernels import mapping
-from grilly_backend_vulkan.kernels.support import ALL, BOOL, FLOATS, HALVES, INTEGERS, of_device
+from grilly_backend_vulkan.kernels.support import ALL, BOOL, FLOATS, HALVES, INTEGERS, add
 
 __all__ = ["register"]
 
@@ -21,17 +22,18 @@ BINARY: Final = {
     "bitwise_and": 9, "bitwise_or": 10, "bitwise_xor": 11, "shift_left": 12, "shift_right": 13,
 }  # fmt: skip
 
+_PLACE: Final = {code: i for i, code in enumerate(CODES)}
 _REALS: Final = INTEGERS | FLOATS
 _NARROW: Final = HALVES | {"f32"}
 _EXACT: Final = frozenset({"neg", "abs", "sign", "floor"})
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "floordiv", "maximum", "minimum"})
 
 
-def _apply(runtime: Any, family: str, constants: tuple[int, ...]) -> Callable[..., None]:
+def _apply(family: str, constants: tuple[int, ...]) -> Callable[..., None]:
     """Return the kernel that runs the shader ``family_dtype``; the type is that of the last input."""
 
     def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        mapping.run(runtime, stream, f"{family}_{ins[-1].dtype.code}", constants, (outs[0], *ins))
+        mapping.run(stream, f"{family}_{ins[-1].dtype.code}", constants, (outs[0], *ins))
 
     return kernel
 
@@ -54,38 +56,25 @@ def _binary_codes(name: str) -> frozenset[str]:
     return INTEGERS | BOOL if name.startswith("bitwise") else INTEGERS
 
 
-def _where(runtime: Any) -> Callable[..., None]:
-    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        mapping.run(runtime, stream, f"where_s{outs[0].dtype.itemsize}", (), (outs[0], *ins))
-
-    return kernel
+def _where(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    mapping.run(stream, f"where_s{outs[0].dtype.itemsize}", (), (outs[0], *ins))
 
 
-def _cast(runtime: Any) -> Callable[..., None]:
-    place = {code: i for i, code in enumerate(CODES)}
-
-    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        source, target = ins[0].dtype.code, outs[0].dtype.code
-        name = "cast_f64" if "f64" in (source, target) else "cast"
-        mapping.run(runtime, stream, name, (place[source], place[target]), (outs[0], ins[0]))
-
-    return kernel
+def _cast(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    codes = ins[0].dtype.code, outs[0].dtype.code
+    name = "cast_f64" if "f64" in codes else "cast"
+    sizes = struct.pack("<2I", outs[0].dtype.itemsize, ins[0].dtype.itemsize)
+    mapping.run(stream, name, (_PLACE[codes[0]], _PLACE[codes[1]]), (outs[0], ins[0]), scalars=sizes)
 
 
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
     for name, number in UNARY.items():
-        kernels.add(
-            name, _apply(runtime, "unary", (number,)), dtypes=of_device(_unary_codes(name), runtime)
-        )
+        add(kernels, name, _apply("unary", (number,)), _unary_codes(name))
     for name, number in BINARY.items():
-        kernels.add(
-            name, _apply(runtime, "binary", (number,)), dtypes=of_device(_binary_codes(name), runtime)
-        )
+        add(kernels, name, _apply("binary", (number,)), _binary_codes(name))
     for name, number in (("eq", 0), ("lt", 1)):
-        kernels.add(
-            name, _apply(runtime, "compare", (number,)), dtypes=of_device(_REALS | BOOL, runtime)
-        )
-    kernels.add("isnan", _apply(runtime, "isnan", ()), dtypes=of_device(FLOATS, runtime))
-    kernels.add("where", _where(runtime), dtypes=ALL)
-    kernels.add("cast", _cast(runtime), dtypes=of_device(_REALS | BOOL, runtime))
+        add(kernels, name, _apply("compare", (number,)), _REALS | BOOL)
+    add(kernels, "isnan", _apply("isnan", ()), FLOATS)
+    kernels.add("where", _where, dtypes=ALL)
+    add(kernels, "cast", _cast, _REALS | BOOL)

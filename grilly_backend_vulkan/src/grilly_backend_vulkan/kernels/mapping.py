@@ -98,8 +98,7 @@ def _parts(sizes: Any, steps: Any, offsets: tuple[int, ...]) -> Any:
 def _piece(sizes: Any, steps: Any, offsets: tuple[int, ...]) -> Piece:
     n = math.prod(sizes)
     inner_first = [
-        (size, [s[d] for s in steps] + [0] * (4 - len(steps)))
-        for d, size in reversed(list(enumerate(sizes)))
+        (size, [s[d] for s in steps] + [0] * (4 - len(steps))) for d, size in reversed(list(enumerate(sizes)))
     ] or [(1, [0] * 4)]
     rank = len(inner_first)
     if rank > _PUSHED:
@@ -116,7 +115,6 @@ def _fitting(size: int, steps: list[int]) -> list[int]:
 
 
 def run(
-    runtime: Any,
     stream: Any,
     name: str,
     constants: tuple[Any, ...],
@@ -131,7 +129,7 @@ def run(
 
     Parameters
     ----------
-    runtime, stream
+    stream
     name : str
         Of the shader.
     constants : tuple
@@ -147,15 +145,15 @@ def run(
     """
     if strides is None:
         strides = tuple(v.strides for v in views)
-    bases = [runtime.address(v) for v in views]
+    bases = [stream.address(v) for v in views]
     items = items or tuple(v.dtype.itemsize for v in views)
     padding = [0] * (4 - len(views))
     for piece in pieces(views[0].shape if shape is None else shape, strides):
         starts = [b + o * i for b, o, i in zip(bases, piece.offsets, items, strict=True)]
         pushed = piece.pushed
         if piece.memory:
-            at = struct.pack("<Q", runtime.arguments(piece.memory))
+            at = struct.pack("<Q", stream.arguments(piece.memory))
             pushed = pushed[:64] + at + pushed[72:]
         push = _ADDRESSES.pack(*starts, *padding) + pushed + scalars.ljust(16, b"\0")
-        pipeline = runtime.pipeline(name, (piece.rank, *constants))
+        pipeline = stream.pipeline(name, (piece.rank, *constants))
         stream.launch(pipeline, groups_for(piece.n, GROUP), push, views[1:], views[:1])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import data, mapping
-from grilly_backend_vulkan.kernels.support import FLOATS, INTEGERS, MAX_GROUPS, of_device
+from grilly_backend_vulkan.kernels.support import FLOATS, INTEGERS, MAX_GROUPS, add
 
 __all__ = ["Matrices", "launch_matmul", "register"]
 
@@ -46,7 +45,7 @@ def _tile(m: int, n: int, batch: int) -> int:
 
 
 def launch_matmul(
-    runtime: Any, stream: Any, out: Any, a: Matrices, b: Matrices, sizes: tuple[int, int, int],
+    stream: Any, out: Any, a: Matrices, b: Matrices, sizes: tuple[int, int, int],
     shape: tuple[int, ...] = (), bias: Any = None, code: str = "f32",
 ) -> None:  # fmt: skip
     """Multiply the batch of `shape`: out (packed) = a @ b + bias, with `sizes` m, n, k."""
@@ -55,17 +54,17 @@ def launch_matmul(
     batch = math.prod(batch_shape)
     inner = list(batch_shape[::-1])[: _BATCH_AXES - 1] + [1] * (_BATCH_AXES - 1 - len(batch_shape))
     a_steps, b_steps = (list(s[::-1]) + [0] * (_BATCH_AXES - len(s)) for s in steps)
-    bias_at, bias_step = (0, 0) if bias is None else (runtime.address(bias), bias.strides[0])
+    bias_at, bias_step = (0, 0) if bias is None else (stream.address(bias), bias.strides[0])
     tile = 1 if code in ("f64", "i64", "u64") else _tile(m, n, batch)
     push = _PUSH.pack(
-        runtime.address(out), runtime.address(a.view), runtime.address(b.view), bias_at, m, n, k, batch,
+        stream.address(out), stream.address(a.view), stream.address(b.view), bias_at, m, n, k, batch,
         a.row, a.column, b.row, b.column, *inner, *a_steps, *b_steps, bias_step,
     )  # fmt: skip
     constants = (tile, abs(a.column) <= abs(a.row), abs(b.column) <= abs(b.row), bias is not None)
     side = 16 * tile
     groups = -(-m // side) * -(-n // side) * batch
     reads = [a.view, b.view] if bias is None else [a.view, b.view, bias]
-    pipeline = runtime.pipeline(f"matmul_{code}", constants)
+    pipeline = stream.pipeline(f"matmul_{code}", constants)
     stream.launch(pipeline, (min(groups, MAX_GROUPS), 1, 1), push, reads, [out])
 
 
@@ -74,47 +73,39 @@ def _pushed(a: Any, b: Any) -> bool:
     return len(sizes) <= _BATCH_AXES
 
 
-def _packed(runtime: Any, stream: Any, view: Any) -> Matrices:
+def _packed(stream: Any, view: Any) -> Matrices:
     """Copy a batch with too many axes to scratch memory."""
-    target = runtime.scratch(view.nbytes)
-    data.copy_packed(runtime, stream, target, view)
+    target = stream.scratch(view.nbytes)
+    data.copy_packed(stream, target, view)
     steps = [math.prod(view.shape[i + 1 :]) for i in range(len(view.shape))]
     return Matrices(target, steps[-2], steps[-1], tuple(steps[:-2]))
 
 
-def _matmul(runtime: Any) -> Callable[..., None]:
-    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        out, (a, b) = outs[0], ins
-        sizes = (a.shape[-2], b.shape[-1], a.shape[-1])
-        if _pushed(a, b):
-            left, right = _of(a), _of(b)
-        else:
-            left, right = (_packed(runtime, stream, v) for v in (a, b))
-        launch_matmul(runtime, stream, out, left, right, sizes, a.shape[:-2], code=out.dtype.code)
-
-    return kernel
+def _matmul(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    out, (a, b) = outs[0], ins
+    sizes = (a.shape[-2], b.shape[-1], a.shape[-1])
+    if _pushed(a, b):
+        left, right = _of(a), _of(b)
+    else:
+        left, right = (_packed(stream, v) for v in (a, b))
+    launch_matmul(stream, out, left, right, sizes, a.shape[:-2], code=out.dtype.code)
 
 
-def _linear(runtime: Any) -> Callable[..., None]:
-    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        out, (x, weight, bias) = outs[0], ins
-        width = x.shape[-1]
-        rows = math.prod(x.shape[:-1])
-        left = Matrices(x, width, 1)
-        right = Matrices(weight, weight.strides[1], weight.strides[0])
-        sizes = (rows, weight.shape[0], width)
-        launch_matmul(runtime, stream, out, left, right, sizes, bias=bias, code=out.dtype.code)
+def _linear(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    out, (x, weight, bias) = outs[0], ins
+    width = x.shape[-1]
+    rows = math.prod(x.shape[:-1])
+    left = Matrices(x, width, 1)
+    right = Matrices(weight, weight.strides[1], weight.strides[0])
+    sizes = (rows, weight.shape[0], width)
+    launch_matmul(stream, out, left, right, sizes, bias=bias, code=out.dtype.code)
 
-    return kernel
+
+def _one_dtype(c: Any) -> bool:
+    return len({s.dtype for s in c.ins if s is not None}) == 1
 
 
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
-    kernels.add("matmul", _matmul(runtime), dtypes=of_device(INTEGERS | FLOATS, runtime))
-    kernels.add(
-        "nn.linear",
-        _linear(runtime),
-        dtypes=of_device(FLOATS, runtime),
-        layout="contiguous",
-        when=lambda c: len({s.dtype for s in c.ins if s is not None}) == 1,
-    )
+    add(kernels, "matmul", _matmul, INTEGERS | FLOATS)
+    add(kernels, "nn.linear", _linear, FLOATS, layout="contiguous", when=_one_dtype)

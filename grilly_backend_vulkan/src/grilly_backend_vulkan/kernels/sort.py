@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from typing import Any, Final
 
-from grilly_backend_vulkan.kernels.support import ALL, COMPLEX, MAX_GROUPS, groups_for
+from grilly_backend_vulkan.kernels.support import ALL, COMPLEX, MAX_GROUPS, add, groups_for
 
 __all__ = ["register", "sorted_keys"]
 
@@ -17,7 +16,7 @@ _GROUP: Final = 256
 
 
 def sorted_keys(
-    runtime: Any, stream: Any, x: Any, code: str, item: int, sizes: tuple[int, int, int], descending: bool
+    stream: Any, x: Any, code: str, item: int, sizes: tuple[int, int, int], descending: bool
 ) -> tuple[Any, Any]:
     """Sort `x`, packed as [outer, terms, inner], along the middle axis; return sorted keys and where each came from.
 
@@ -26,20 +25,20 @@ def sorted_keys(
     outer, terms, inner = sizes
     total = math.prod(sizes)
     key = max(item, 4)
-    keys, places = runtime.scratch(total * key), runtime.scratch(total * 4)
+    keys, places = stream.scratch(total * key), stream.scratch(total * 4)
     push = _PUSH.pack(
-        runtime.address(x), 0, 0, runtime.address(keys), runtime.address(places), 0, outer, terms, inner, 0
+        stream.address(x), 0, 0, stream.address(keys), stream.address(places), 0, outer, terms, inner, 0
     )
     blocks = -(-terms // _BLOCK) * outer * inner
-    pipeline = runtime.pipeline(f"sort_block_{code}", (descending,))
+    pipeline = stream.pipeline(f"sort_block_{code}", (descending,))
     stream.launch(pipeline, (min(blocks, MAX_GROUPS), 1, 1), push, [x], [keys, places])
     if terms <= _BLOCK:
         return keys, places
-    spare = runtime.scratch(total * key), runtime.scratch(total * 4)
-    merge = runtime.pipeline(f"sort_merge_s{key}", ())
+    spare = stream.scratch(total * key), stream.scratch(total * 4)
+    merge = stream.pipeline(f"sort_merge_s{key}", ())
     width = _BLOCK
     while width < terms:
-        addresses = [runtime.address(v) for v in (keys, places, *spare)]
+        addresses = [stream.address(v) for v in (keys, places, *spare)]
         push = _PUSH.pack(0, *addresses, 0, outer, terms, inner, width)
         stream.launch(merge, groups_for(total, _GROUP), push, [keys, places], spare)
         keys, places, spare = *spare, (keys, places)
@@ -47,22 +46,19 @@ def sorted_keys(
     return keys, places
 
 
-def _sort(runtime: Any) -> Callable[..., None]:
-    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        x, (values, index), axis = ins[0], outs, attrs["axis"]
-        sizes = (math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
-        item = x.dtype.itemsize
-        _, places = sorted_keys(runtime, stream, x, x.dtype.code, item, sizes, attrs["descending"])
-        push = _PUSH.pack(
-            runtime.address(x), 0, runtime.address(places), runtime.address(index), 0, runtime.address(values),
-            *sizes, 0,
-        )  # fmt: skip
-        pipeline = runtime.pipeline(f"sort_finish_s{item}", ())
-        stream.launch(pipeline, groups_for(math.prod(sizes), _GROUP), push, [x, places], [values, index])
-
-    return kernel
+def _sort(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    x, (values, index), axis = ins[0], outs, attrs["axis"]
+    sizes = (math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
+    item = x.dtype.itemsize
+    _, places = sorted_keys(stream, x, x.dtype.code, item, sizes, attrs["descending"])
+    push = _PUSH.pack(
+        stream.address(x), 0, stream.address(places), stream.address(index), 0, stream.address(values),
+        *sizes, 0,
+    )  # fmt: skip
+    pipeline = stream.pipeline(f"sort_finish_s{item}", ())
+    stream.launch(pipeline, groups_for(math.prod(sizes), _GROUP), push, [x, places], [values, index])
 
 
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
-    kernels.add("sort", _sort(runtime), dtypes=ALL - COMPLEX, layout="contiguous")
+    add(kernels, "sort", _sort, ALL - COMPLEX, layout="contiguous")

@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from grilly_backend_vulkan.build import CODES
 
-__all__ = ["ALL", "BOOL", "COMPLEX", "FLOATS", "HALVES", "INTEGERS", "MAX_GROUPS", "WIDENED", "groups_for", "of_device"]
+__all__ = [
+    "ALL",
+    "BOOL",
+    "COMPLEX",
+    "FLOATS",
+    "HALVES",
+    "INTEGERS",
+    "MAX_GROUPS",
+    "WIDENED",
+    "add",
+    "groups_for",
+]
 
 BOOL: Final = frozenset({"b1"})
 INTEGERS: Final = frozenset(CODES[1:9])
@@ -27,6 +38,17 @@ def groups_for(items: int, size: int) -> tuple[int, int, int]:
     return (min(-(-items // size), MAX_GROUPS), 1, 1)
 
 
-def of_device(codes: frozenset[str], runtime: Any) -> frozenset[str]:
-    """Return `codes` without float64 where the device lacks it."""
-    return codes if runtime.facts.f64 else codes - {"f64"}
+def add(kernels: Any, name: str, fn: Any, codes: frozenset[str], **options: Any) -> None:
+    """Declare a kernel for `codes`; float64 only where the device has it."""
+    kernels.add(name, fn, dtypes=codes - {"f64"}, **options)
+    if "f64" in codes:
+        when = options.pop("when", None)
+
+        def has_f64(c: Any) -> bool:
+            return (
+                c.runtime.facts.f64
+                and "f64" in {s.dtype.code for s in (*c.ins, *c.outs) if s is not None}
+                and (when is None or when(c))
+            )
+
+        kernels.add(name, fn, dtypes=codes, when=has_f64, priority=1, **options)

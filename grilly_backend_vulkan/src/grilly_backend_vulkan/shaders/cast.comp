@@ -1,9 +1,9 @@
 #version 460
-// Conversion between any two types: FROM and TO choose, by the place of the code in `CODES` of build.py.
+// Conversion between any two types: FROM and TO choose, by the place of the code in `CODES` of build.py;
+// push.k holds the bytes of an element of TO and FROM.
 #include "map.glsl"
 layout(constant_id = 1) const uint FROM = 0;
 layout(constant_id = 2) const uint TO = 0;
-const uint SIZES[13] = uint[13](1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8);
 
 #define FIRST_SIGNED 5
 #define FIRST_FLOAT 9
@@ -81,6 +81,6 @@ void convert(uint64_t to, uint64_t from) {
 void main() {
     EACH(i) {
         ivec4 at = locate(i);
-        convert(push.p[0] + int64_t(at.x) * SIZES[TO], push.p[1] + int64_t(at.y) * SIZES[FROM]);
+        convert(push.p[0] + int64_t(at.x) * push.k.x, push.p[1] + int64_t(at.y) * push.k.y);
     }
 }
