@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,9 +62,7 @@ def test_intervals_are_the_set_of_their_elements(added, asked):
         model |= set(range(start, stop))
     kept = list(intervals)
     assert {i for start, stop in kept for i in range(start, stop)} == model
-    assert all(
-        a[1] < b[0] for a, b in zip(kept, kept[1:], strict=False)
-    )  # sorted, apart, joined where they touch
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(kept))  # sorted, apart, joined where they touch
     assert intervals.overlaps(*asked) == bool(model & set(range(*asked)))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from grilly_backend_vulkan import vkapi
 from grilly_core.errors import DeviceError
 
-__all__ = ["Instance", "get", "loaded", "release", "validation_messages"]
+__all__ = ["Instance", "get", "layers_installed", "loaded", "release", "validation_messages"]
 
 _LAYER: Final = "VK_LAYER_KHRONOS_validation"
 _DEBUG: Final = "VK_EXT_debug_utils"
@@ -95,9 +95,7 @@ class Instance:
         return layers, extensions, flags
 
     def _require_layer(self) -> None:
-        api = self.api
-        there = api.listed("vkEnumerateInstanceLayerProperties", "VkLayerProperties")
-        if _LAYER not in {api.text(layer.layerName) for layer in there}:
+        if not layers_installed():
             raise DeviceError(
                 f"vulkan: GRILLY_VULKAN_VALIDATION is set, but the layer {_LAYER} is not installed; install it "
                 "(package vulkan-validationlayers on Debian and Ubuntu) or unset the variable."
@@ -142,6 +140,13 @@ class Instance:
             destroy = api.instance_function(self.handle, "vkDestroyDebugUtilsMessengerEXT")
             destroy(self.handle, self._messenger, api.null)
         api.lib.vkDestroyInstance(self.handle, api.null)
+
+
+def layers_installed() -> bool:
+    """Whether the validation layers can be loaded."""
+    api = vkapi.load()
+    there = api.listed("vkEnumerateInstanceLayerProperties", "VkLayerProperties")
+    return _LAYER in {api.text(layer.layerName) for layer in there}
 
 
 def no_driver(why: str) -> str:

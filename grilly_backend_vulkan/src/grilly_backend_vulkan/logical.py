@@ -67,6 +67,9 @@ class LogicalDevice:
         self.queue = queue[0]
         self.main, self.upload, self.readback = self._choose_memory()
 
+    def __str__(self) -> str:
+        return self.facts.name
+
     def _queue_family(self) -> int:
         api = self.api
         families = api.listed(

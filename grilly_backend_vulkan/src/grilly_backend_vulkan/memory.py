@@ -211,7 +211,8 @@ class Memory:
                 f"{self._device.facts.name}: {readable(nbytes)} in one piece were asked for, and its largest "
                 f"allocation is {readable(self._largest)}; split the tensor, or use a smaller batch."
             )
-        wanted = max((size + _BLOCK - 1) & -_BLOCK, min(_GROWTH_LIMIT, self.reserved // 4 & -_BLOCK))
+        growth = sum(b.size for b in self._pool(size).blocks) // 4 & -_BLOCK
+        wanted = max((size + _BLOCK - 1) & -_BLOCK, min(_GROWTH_LIMIT, growth))
         block = self._try_block(min(wanted, self._largest)) or self._try_block(size)
         if block is None and self.trim():
             block = self._try_block(min(wanted, self._largest)) or self._try_block(size)

@@ -106,7 +106,11 @@ class VulkanRuntime:
     def _collect(self) -> None:
         released, free = self.released, self.memory.free
         while released:
-            free(released.popleft())
+            try:
+                handle = released.popleft()
+            except IndexError:  # core takes from it, too
+                return
+            free(handle)
 
     def copy_in(self, handle: Allocation, offset: int, data: Any) -> None:
         """Write host bytes at `offset`, after everything launched so far; `data` may change afterwards."""
@@ -207,7 +211,10 @@ class VulkanRuntime:
     def scratch(self, nbytes: int) -> View:
         """Return temporary memory as a view of bytes; letting go of it frees it after the launches recorded so far."""
         handle = self.alloc(nbytes)
-        return View(DeviceBuffer(self, handle, nbytes), contiguous_spec((nbytes,), self._byte, None), 0, None)  # type: ignore[arg-type]
+        owner: Any = self  # as for core's contexts: what gets the handle back, and has a device's name
+        return View(
+            DeviceBuffer(owner, handle, nbytes), contiguous_spec((nbytes,), self._byte, owner), 0, None
+        )
 
     def register_kernels(self, kernels: KernelRegistry) -> None:
         """Declare the kernels of this package."""

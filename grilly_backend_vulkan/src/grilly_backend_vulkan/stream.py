@@ -42,6 +42,9 @@ _IN_FLIGHT: Final = 32
 _SPIN_SECONDS: Final = 50e-6
 _WAIT_NANOSECONDS: Final = 100_000_000  # then look whether somebody pressed Ctrl-C
 
+#: One end of a copy: buffer, first byte, and its address if other work may touch it.
+End = tuple[Any, int, int | None]
+
 _extents: dict[Spec, tuple[int, int, int]] = {}
 
 

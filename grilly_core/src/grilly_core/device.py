@@ -141,7 +141,8 @@ class Context:
     host_mapped : bool
         Whether views carry a NumPy array of the device's own memory.
     released : collections.deque
-        Handles of dead buffers, freed at the next allocation.
+        Handles of dead buffers, freed at the next allocation; the runtime's own if it has one, which then outlives
+        this context.
     """
 
     def __init__(self, device: Device, runtime: Runtime) -> None:
@@ -149,7 +150,8 @@ class Context:
         self.runtime = runtime
         self.stream = getattr(runtime, "stream", None)
         self.host_mapped = bool(getattr(runtime, "host_mapped", False))
-        self.released: deque[Any] = deque()
+        own: deque[Any] | None = getattr(runtime, "released", None)
+        self.released: deque[Any] = deque() if own is None else own
         self.closed = False
         self.empty: Callable[[Spec], View] = self._empty_mapped if self.host_mapped else self._empty_remote
         self.view: Callable[[Buffer, Spec, int], View] = (
@@ -169,7 +171,11 @@ class Context:
     def collect(self) -> None:
         """Free the handles whose buffers have died."""
         while self.released:
-            self.runtime.free(self.released.popleft())
+            try:
+                handle = self.released.popleft()
+            except IndexError:  # another thread was faster
+                return
+            self.runtime.free(handle)
 
     def _view_mapped(self, buffer: Buffer, spec: Spec, offset: int) -> View:
         item = spec.dtype.itemsize
