@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from grilly_core.errors import DeviceError
 
-__all__ = ["DeviceLostError"]
+__all__ = ["REOPEN", "DeviceLostError"]
+
+REOPEN: Final = (
+    "All tensors on it are gone. Continue on the CPU, or call grilly_core.device.close_all() and make the tensors anew "
+    "to open the device again; if it happens again, use smaller batches or update the driver."
+)
 
 
 class DeviceLostError(DeviceError):
@@ -21,8 +27,4 @@ class DeviceLostError(DeviceError):
         names = list(dict.fromkeys(pending))
         shown = ", ".join(names[-4:]) or "none"
         more = f" and {len(names) - 4} others" if len(names) > 4 else ""
-        return (
-            f"{device} was lost ({call}); unfinished kernels, newest last: {shown}{more}. All tensors on it are gone. "
-            "Continue on the CPU, or call grilly_core.device.close_all() and make the tensors anew to open the device "
-            "again; if it happens again, use smaller batches or update the driver."
-        )
+        return f"{device} was lost ({call}); unfinished kernels, newest last: {shown}{more}. {REOPEN}"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from grilly_backend_vulkan import vkapi
-from grilly_backend_vulkan.errors import DeviceLostError
+from grilly_backend_vulkan.errors import REOPEN, DeviceLostError
 from grilly_backend_vulkan.logical import LogicalDevice
 from grilly_core.buffer import Spec, View
 from grilly_core.errors import DeviceError
@@ -169,13 +169,17 @@ class Stream:
             raise kind(message)
 
     def _check(self, result: int, call: str) -> None:
+        """Raise if a call failed, and refuse the device from then on: what was recorded is in doubt."""
         if result == 0:
             return
+        name = self._device.facts.name
         if result == vkapi.DEVICE_LOST:
             pending = [name for _, _, names in self._in_flight for name in names] + self._recorded
-            self.fail(DeviceLostError, DeviceLostError.describe(self._device.facts.name, call, pending))
-            self.check_usable()
-        raise vkapi.VulkanError(call, result)
+            self.fail(DeviceLostError, DeviceLostError.describe(name, call, pending))
+        else:
+            error = vkapi.VulkanError(call, result)
+            self.fail(DeviceError, f"{name}: {error} {REOPEN}")
+        self.check_usable()
 
     # -- recording ---------------------------------------------------------------------------------------------
 
@@ -204,21 +208,17 @@ class Stream:
         DeviceError
             If a view leaves its buffer, or the groups or constants are beyond the limits.
         """
-        if len(push) > MAX_PUSH or len(push) & 3:
-            raise DeviceError(
-                f"{pipeline.name}: push constants of {len(push)} bytes; at most {MAX_PUSH} and a multiple of 4 are "
-                "allowed, the rest goes through stream.arguments()."
-            )
-        x, y, z = groups
-        limit = self._max_groups
-        if not (0 < x <= limit[0] and 0 < y <= limit[1] and 0 < z <= limit[2]):
-            if 0 in groups:
-                return
-            raise DeviceError(f"{pipeline.name}: {groups} work groups, and the device allows {limit}.")
         lib = self._api.lib
         with self.lock:
+            if self._unlaunched:
+                self._launched()
             if self._failure is not None:
                 self.check_usable()
+            x, y, z = groups
+            if len(push) > MAX_PUSH or len(push) & 3 or not self._allowed(x, y, z):
+                if 0 in groups:
+                    return
+                raise DeviceError(self._limits_message(pipeline, groups, push))
             command = self._command or self._begin()
             self._order(command, self._accesses(pipeline, reads), self._accesses(pipeline, writes))
             if pipeline is not self._bound:
@@ -229,10 +229,20 @@ class Stream:
             lib.vkCmdDispatch(command, x, y, z)
             self._recorded.append(pipeline.name)
             self.launches += 1
-            if self._unlaunched:
-                self._launched()
             if len(self._recorded) >= _LAUNCHES or self._touched > _BYTES:
                 self.flush()
+
+    def _allowed(self, x: int, y: int, z: int) -> bool:
+        limit = self._max_groups
+        return 0 < x <= limit[0] and 0 < y <= limit[1] and 0 < z <= limit[2]
+
+    def _limits_message(self, pipeline: Pipeline, groups: tuple[int, int, int], push: bytes) -> str:
+        if not self._allowed(*groups):
+            return f"{pipeline.name}: {groups} work groups, and the device allows {self._max_groups}."
+        return (
+            f"{pipeline.name}: push constants of {len(push)} bytes; at most {MAX_PUSH} and a multiple of 4 are "
+            "allowed, the rest goes through stream.arguments()."
+        )
 
     def _accesses(self, pipeline: Pipeline, views: Sequence[View]) -> list[Access]:
         """Return the byte ranges behind views, checked, and note that their memory is in use."""
@@ -309,6 +319,7 @@ class Stream:
         self._unlaunched.setdefault(threading.get_ident(), []).append(segment)
 
     def _launched(self) -> None:
+        """Let the segments that this thread holds go with the submission being recorded."""
         for segment in self._unlaunched.pop(threading.get_ident(), ()):
             segment.value = self.value
 

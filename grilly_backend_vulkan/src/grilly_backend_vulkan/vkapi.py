@@ -135,7 +135,7 @@ def load() -> Api:
         If one of them is missing or too old; the message says what to install.
     """
     try:
-        from vulkan._vulkan import ffi, lib
+        from vulkan._vulkan import ffi, lib  # type: ignore[import-untyped]
     except ImportError as error:
         raise DeviceError(_NO_BINDING.format(error=error)) from error
     except OSError as error:

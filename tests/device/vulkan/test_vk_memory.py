@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -77,7 +79,7 @@ def test_addresses_are_aligned_and_apart(runtime, nbytes):
     handles = [runtime.alloc(nbytes) for _ in range(10)]
     starts = sorted(h.address for h in handles)
     assert all(a % 256 == 0 for a in starts)
-    assert all(b - a >= max(nbytes, 1) for a, b in zip(starts, starts[1:], strict=False))
+    assert all(b - a >= max(nbytes, 1) for a, b in itertools.pairwise(starts))
     for handle in handles:
         runtime.free(handle)
 
@@ -94,7 +96,7 @@ def test_allocations_never_overlap_and_everything_joins_again(runtime, steps):
         else:
             runtime.free(held.pop(which % len(held)))
         ranges = sorted((h.address, h.address + h.size) for h in held)
-        assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(ranges))
         assert all(h.size >= h.nbytes and h.offset + h.size <= h.block.size for h in held)
     for handle in held:
         runtime.free(handle)

@@ -17,7 +17,11 @@ INDIRECT = """#version 460
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 64) in;
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Arguments { Floats y; uint n; float x[40]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Arguments {
+    Floats y;
+    uint n;
+    float x[40];
+};
 layout(push_constant) uniform Push { Arguments arguments; } push;
 void main() {
     uint i = gl_GlobalInvocationID.x;
