@@ -77,6 +77,10 @@ def _typed(code: str) -> dict[str, str | int]:
     return defines
 
 
+#: Sources that are compiled once; fused kernels compute in f32.
+_PLAIN: Final = (
+    "random_bits", "positions", "rows", "norm_columns", "channels", "cross_entropy", "optim", "pool", "conv",
+)  # fmt: skip
 #: Source → types it is compiled for.
 _TABLE: Final[dict[str, tuple[str, ...]]] = {
     "unary": (*_FLOATS, "f64", *CODES[1:9]),
@@ -88,6 +92,8 @@ _TABLE: Final[dict[str, tuple[str, ...]]] = {
     "fill": ("s1", "s2", "s4", "s8", "s16"),
     "gather": ("s1", "s2", "s4", "s8", "s16"),
     "iota": CODES[1:],
+    "activation": _FLOATS,
+    "dropout": _FLOATS,
     "reduce": CODES[1:],
     "cumsum": CODES[1:],
     "matmul": CODES[1:],
@@ -100,8 +106,8 @@ _TABLE: Final[dict[str, tuple[str, ...]]] = {
 
 def variants() -> Iterator[Variant]:
     """Yield everything there is to compile."""
-    yield Variant("random_bits", "random_bits")
-    yield Variant("positions", "positions")
+    for name in _PLAIN:
+        yield Variant(name, name)
     yield Variant("cast", "cast")
     yield Variant("cast_f64", "cast", {"USE_F64": 1}, ("f64",))
     for source, codes in _TABLE.items():

@@ -110,7 +110,7 @@ def with_defines(source: str, defines: Mapping[str, str | int]) -> str:
 def compile_glsl(
     source: str, name: str = "shader.comp", *, defines: Mapping[str, str | int] | None = None, target: int = 3
 ) -> bytes:
-    """Return the SPIR-V of a compute shader.
+    r"""Return the SPIR-V of a compute shader.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def compile_glsl(
 
     Examples
     --------
-    >>> source = "#version 460\\nlayout(local_size_x = 1) in;\\nvoid main() {}\\n"
+    >>> source = "#version 460\nlayout(local_size_x = 1) in;\nvoid main() {}\n"
     >>> compile_glsl(source)[:4].hex() if available() else "03022307"
     '03022307'
     """

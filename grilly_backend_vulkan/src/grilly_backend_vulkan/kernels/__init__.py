@@ -7,7 +7,10 @@ from typing import Any, Final
 
 __all__ = ["FAMILIES", "register_all"]
 
-FAMILIES: Final = ("elementwise", "data", "reduce", "matmul", "index", "sort", "random")
+FAMILIES: Final = (
+    "elementwise", "data", "reduce", "matmul", "index", "sort", "random",
+    "activations", "norm", "loss", "conv", "pool", "optim",
+)  # fmt: skip
 
 
 def register_all(kernels: Any, runtime: Any) -> None:

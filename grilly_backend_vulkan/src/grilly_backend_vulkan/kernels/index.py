@@ -12,13 +12,14 @@ from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import data, mapping
 from grilly_backend_vulkan.kernels.sort import sorted_keys
-from grilly_backend_vulkan.kernels.support import ALL, COMPLEX, add, groups_for
+from grilly_backend_vulkan.kernels.support import ALL, COMPLEX, HALVES, add, groups_for
 
 __all__ = ["launch_scatter", "register"]
 
 MODES: Final = {"set": 0, "add": 1, "min": 2, "max": 3}
 _PUSH: Final = struct.Struct("<4Q4I")
 _GROUP: Final = 256
+_NOWHERE: Final = 0xFFFFFFFF
 _FEW: Final = 32  # positions that each thread may as well go through by itself
 
 
@@ -35,23 +36,23 @@ def _gather(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     mapping.run(stream, f"gather_s{out.dtype.itemsize}", _how(index), (out, x, index), **layouts)
 
 
-def positions(stream: Any, index: Any, size: int) -> Any:
-    """Return the 1-D `index` as u32 from the front, in scratch memory."""
-    count = index.shape[0]
+def positions(stream: Any, index: Any, size: int, left_out: int = _NOWHERE) -> Any:
+    """Return `index`, 1-D or packed, as u32 from the front, in scratch memory; `left_out` as if out of range."""
+    count = index.spec.size
+    step = index.strides[0] if len(index.shape) == 1 else 1
     target = stream.scratch(count * 4)
     mapping.run(
-        stream, "positions", _how(index), (target, index), shape=(count,), strides=((1,), index.strides),
-        scalars=struct.pack("<I", size), items=(4, index.dtype.itemsize),
+        stream, "positions", _how(index), (target, index), shape=(count,), strides=((1,), (step,)),
+        scalars=struct.pack("<2I", size, left_out), items=(4, index.dtype.itemsize),
     )  # fmt: skip
     return target
 
 
 def launch_scatter(
-    stream: Any, mode: str, out: Any, index: Any, updates: Any, sizes: tuple[int, int, int, int]
+    stream: Any, mode: str, out: Any, places: Any, updates: Any, sizes: tuple[int, int, int, int]
 ) -> None:
-    """Put `updates` [outer, count, inner] into `out` [outer, size, inner]; `sizes` in this order, size last."""
-    outer, count, inner, size = sizes
-    places = positions(stream, index, size)
+    """Put `updates` [outer, count, inner] into `out` [outer, size, inner] at `positions`; `sizes` in this order."""
+    outer, count, inner, _ = sizes
     order = places
     many = count > _FEW
     if many:
@@ -72,7 +73,17 @@ def _scatter(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     count = index.shape[0]
     if count and x.shape[axis]:
         sizes = (math.prod(x.shape[:axis]), count, math.prod(x.shape[axis + 1 :]), x.shape[axis])
-        launch_scatter(stream, attrs["mode"], out, index, updates, sizes)
+        launch_scatter(stream, attrs["mode"], out, positions(stream, index, sizes[3]), updates, sizes)
+
+
+def _embedding_vjp(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    out, (g, ids), padding = outs[0], ins, attrs["padding_idx"]
+    data.fill(stream, out, 0)
+    rows, width = out.shape
+    if ids.spec.size:
+        left_out = _NOWHERE if padding is None else padding % rows
+        places = positions(stream, ids, rows, left_out)
+        launch_scatter(stream, "add", out, places, g, (1, ids.spec.size, width, rows))
 
 
 def register(kernels: Any, runtime: Any) -> None:
@@ -81,3 +92,4 @@ def register(kernels: Any, runtime: Any) -> None:
     scatter = {"layout": "contiguous"}
     add(kernels, "scatter", _scatter, ALL - COMPLEX, **scatter)
     kernels.add("scatter", _scatter, dtypes=COMPLEX, when=lambda c: c.attrs["mode"] == "set", **scatter)
+    kernels.add("nn.embedding_vjp", _embedding_vjp, dtypes=HALVES | {"f32"}, layout="contiguous")

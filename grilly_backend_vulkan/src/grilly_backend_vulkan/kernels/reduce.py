@@ -10,7 +10,7 @@ from typing import Any, Final
 from grilly_backend_vulkan.kernels import data, mapping
 from grilly_backend_vulkan.kernels.support import FLOATS, HALVES, INTEGERS, WIDENED, add, groups_for
 
-__all__ = ["launch_reduction", "register"]
+__all__ = ["launch_reduction", "register", "sum_parts"]
 
 SUM: Final = 0
 MAX: Final = 1
@@ -82,6 +82,13 @@ def _launch(
     pipeline = stream.pipeline(name, (op, grouped, outer[0], inner[0]))
     groups = groups_for(sizes[0] * sizes[2], 1 if grouped else _GROUP)
     stream.launch(pipeline, groups, push, [x[0]], [out[0]])
+
+
+def sum_parts(stream: Any, out: Any, parts: Any, outputs: int, chunks: int) -> None:
+    """Sum the f32 `parts`, packed as [chunks, outputs], into the packed `out`."""
+    pair = (out, stream.address(out)), (parts, stream.address(parts))
+    sizes = (outputs, chunks, 1, chunks)
+    _launch(stream, "reduce_f32", SUM, False, *pair, sizes, _axes([outputs], [1]), _axes([chunks], [outputs]))
 
 
 def _over_axes(op: int) -> Callable[..., None]:

@@ -6,7 +6,7 @@ struct Acc { C value; C lost; uint place; };
 
 #ifdef KIND_f
 #define LOWEST C(-INF)
-bool endless(C x) { return is_nan(x) || is_nan(x - x); }
+bool endless(C x) { return is_nan(x) || is_inf(x); }
 #elif defined(KIND_u)
 #define LOWEST C(0)
 bool endless(C x) { return false; }

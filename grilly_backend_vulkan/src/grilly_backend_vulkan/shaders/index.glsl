@@ -1,6 +1,8 @@
 // Reading an index of any integer type.
+#ifndef OWN_CONSTANTS
 layout(constant_id = 1) const uint INDEX = 4;  // bytes of an index
 layout(constant_id = 2) const bool SIGNED = true;
+#endif
 
 int64_t index_at(uint64_t p, int64_t i) {
     if (INDEX == 8) return load_i64(p + i * 8);

@@ -20,7 +20,7 @@ float two_product(float a, float b, out float low) {
 
 float divide(float x, float y) {  // the built-in quotient may be 2.5 ulp off; one step of correction
     float q = x / y, size = abs(y), quotient = abs(q);
-    if (!(size > 1e-30 && size < 1e30 && quotient > 1e-25 && quotient < 1e30)) return q;
+    if (!(size > 1e-30 && size < 1e30 && abs(x) > 1e-25 && quotient > 1e-25 && quotient < 1e30)) return q;
     float low;
     precise float high = two_product(q, y, low);
     precise float rest = (x - high) - low;
@@ -289,9 +289,8 @@ float own_pow(float x, float y) {
 float own_floordiv(float x, float y) {
     float q = x / y;
     if (is_nan(q) || is_inf(q)) return q;
-    if (is_inf(y)) return x == 0.0 ? q : (x < 0.0) != (y < 0.0) ? -1.0 : 0.0;
     float f = floor(q);
-    if (abs(f) < 8388608.0) {
+    if (abs(f) < 8388608.0 && !is_inf(y)) {
         // the quotient may be a little off: the rest must lie between 0 and y
         float low;
         precise float high = two_product(f, y, low);

@@ -1,5 +1,5 @@
 #version 460
-// An index of any integer type as u32 from the front; 0xffffffff where it is out of range.
+// An index of any integer type as u32 from the front; 0xffffffff where it is out of range or push.k.y.
 #include "map.glsl"
 #include "index.glsl"
 void main() {
@@ -8,6 +8,7 @@ void main() {
         ivec4 at = locate(i);
         int64_t j = index_at(push.p[1], int64_t(at.y));
         if (j < 0) j += size;
-        store_u32(push.p[0] + int64_t(at.x) * 4, j < 0 || j >= size ? 0xffffffffu : uint(j));
+        bool inside = j >= 0 && j < size && uint(j) != push.k.y;
+        store_u32(push.p[0] + int64_t(at.x) * 4, inside ? uint(j) : 0xffffffffu);
     }
 }

@@ -105,6 +105,10 @@ bool is_nan(double x) {
     uint high = bits.y & 0x7fffffffu;
     return high > 0x7ff00000u || (high == 0x7ff00000u && bits.x != 0u);
 }
+bool is_inf(double x) {
+    uvec2 bits = unpackDouble2x32(x);
+    return (bits.y & 0x7fffffffu) == 0x7ff00000u && bits.x == 0u;
+}
 #define DOUBLE_NAN packDouble2x32(uvec2(0u, 0x7ff80000u))
 #endif
 
