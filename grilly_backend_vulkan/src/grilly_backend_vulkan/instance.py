@@ -1,11 +1,12 @@
 """The Vulkan instance of the process, and the messages of the validation layers.
 
 One instance serves every device. ``GRILLY_VULKAN_VALIDATION=1`` loads the validation layers when the instance is
-made; their messages are collected in `validation_messages`.
+made; their messages are collected in `validation_messages` and logged as warnings of ``grilly.vulkan``.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from typing import Any, Final
@@ -27,6 +28,7 @@ _NO_DRIVER: Final = (
     "mesa-vulkan-drivers for AMD, Intel and the software device llvmpipe{hint}."
 )
 
+_log: Final = logging.getLogger("grilly.vulkan")
 #: What the validation layers said in this process, oldest first.
 validation_messages: list[str] = []
 _lock: Final = threading.RLock()
@@ -117,7 +119,9 @@ class Instance:
         api = self.api
 
         def heard(severity: int, kind: int, data: Any, user: Any) -> int:
-            validation_messages.append(api.text(data.pMessage))
+            message = api.text(data.pMessage)
+            validation_messages.append(message)
+            _log.warning("validation: %s", message)
             return 0
 
         self._callback = api.ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT", heard)

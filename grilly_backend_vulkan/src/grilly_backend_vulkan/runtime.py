@@ -203,7 +203,8 @@ class VulkanRuntime:
         self.stream.check_usable()
         with self.stream.lock:
             if self._arguments is None:
-                self._arguments = Ring(self.device, self.device.upload, _ARGUMENTS, self.stream)
+                near = self.device.main if self.device.main.mapped else self.device.upload
+                self._arguments = Ring(self.device, near, _ARGUMENTS, self.stream)
             segment = self._arguments.put(np.frombuffer(data, np.uint8), None)
             self.stream.hold(segment)
             return self._arguments.block.address + segment.start

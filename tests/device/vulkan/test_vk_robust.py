@@ -198,3 +198,22 @@ z = x * 2  # still open when the process ends
 def test_an_exception_ends_the_process_as_usual(python):
     code = "import grilly_core as g\nx = g.zeros(4, device='vulkan:0') + 1\nraise SystemExit(7)"
     assert python(code, expect=7) == ""
+
+
+def test_the_validation_layers_are_heard(backend, python):
+    """Negative control: an object that is never destroyed is reported, so silence means something."""
+    from grilly_backend_vulkan import instance
+
+    if not instance.layers_installed():
+        pytest.skip("the Vulkan validation layers are not installed")
+    code = """
+from grilly_backend_vulkan import backend, instance
+runtime = backend.open(0)
+api = runtime.device.api
+info = api.struct("VkSemaphoreCreateInfo", 9)
+api.made("vkCreateSemaphore", "VkSemaphore", runtime.device.handle, info, api.null)
+backend.close()
+print(len(instance.validation_messages))
+"""
+    said = python(code, GRILLY_VULKAN_VALIDATION="1")
+    assert said.startswith("1\n") and "validation: " in said

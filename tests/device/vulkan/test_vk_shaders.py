@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import struct
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from grilly_core.errors import DeviceError, GrillyError, RegistrationError
@@ -70,6 +75,43 @@ def test_source_is_compiled_once(runtime, module, monkeypatch, tmp_path):
     assert shaders.compile_glsl("once", source) == first
 
 
+@pytest.fixture
+def no_slangpy(monkeypatch, tmp_path):
+    """Hide the compiler of the extra, and leave an empty folder as the path of programs."""
+    from grilly_backend_vulkan import glsl
+
+    monkeypatch.setattr(glsl, "available", lambda: False)
+    monkeypatch.setenv("GRILLY_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path / "bin"
+
+
+def test_without_a_compiler_the_message_names_the_extra(runtime, no_slangpy):
+    with pytest.raises(ImportError, match=r"no GLSL compiler.*extra 'compile'.*glslc"):
+        runtime.shader("test.source", glsl=EMPTY.format("no compiler"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in compilers are shell scripts")
+@pytest.mark.parametrize("tool", ["glslc", "glslangValidator"])
+def test_a_compiler_on_the_path_is_used(runtime, module, no_slangpy, tool):
+    from grilly_backend_vulkan import shaders
+
+    (no_slangpy / "made").write_bytes(module)
+    script = f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n/bin/cp {no_slangpy}/made "$2"\n'
+    (no_slangpy / tool).write_text(script)
+    (no_slangpy / tool).chmod(0o755)
+    assert shaders.compile_glsl("test.tool", EMPTY.format(tool)) == module
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in compiler is a shell script")
+def test_what_a_compiler_says_is_passed_on(runtime, no_slangpy):
+    (no_slangpy / "glslc").write_text("#!/bin/sh\necho 'line 3: nonsense' >&2\nexit 1\n")
+    (no_slangpy / "glslc").chmod(0o755)
+    with pytest.raises(RegistrationError, match=r"'test\.bad' does not compile: line 3: nonsense"):
+        runtime.shader("test.bad", glsl=EMPTY.format("bad"))
+
+
 def test_a_missing_feature_is_named(fresh, module):
     from grilly_backend_vulkan import shaders
 
@@ -92,6 +134,19 @@ def test_an_unserved_subgroup_size_is_named(runtime, module):
     runtime.shader("test.empty", spirv=module)
     with pytest.raises(DeviceError, match="needs subgroups of 3"):
         runtime.pipeline("test.empty", (), 3)
+
+
+def test_the_snippets_of_the_readme_run(floats):
+    text = (Path(__file__).parents[3] / "grilly_backend_vulkan/README.md").read_text(encoding="utf-8")
+    names = {}
+    for snippet in re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(snippet, names)
+    added = {}
+    names["register"](SimpleNamespace(add=lambda name, fn, **_: added.update({name: fn})), floats.runtime)
+    x, y = floats.put(np.arange(1000)), floats.empty(1000)
+    added["mine.twice"](floats.runtime.stream, [y], [x], {})
+    assert (floats.get(y) == 2 * np.arange(1000)).all()
+    assert names["x"].tolist() == [[1.0] * 3] * 2
 
 
 # -- the cache ---------------------------------------------------------------------------------------------------
