@@ -81,6 +81,17 @@ def test_launches_are_submitted_in_batches(fresh, floats_on):
     assert on.runtime.stream.value - first == 4
 
 
+def test_long_work_is_submitted_in_pieces(fresh, floats_on):
+    """VUL-10: launches over much memory do not wait for company, so that no submission runs into a watchdog."""
+    on = floats_on(fresh())
+    x, y = on.empty(1 << 22), on.empty(1 << 22)
+    first = on.runtime.stream.value
+    for _ in range(16):  # 32 MiB read or written by each
+        on.scale_add(x, y, n=64)
+    assert on.runtime.stream.value - first >= 1
+    assert all(len(names) <= 9 for _, _, names in on.runtime.stream._in_flight)
+
+
 def test_views_outside_their_buffer_are_refused(floats):
     x, y = floats.put(np.zeros(64)), floats.empty(64)
     beyond = View(x.buffer, x.spec, 1, None)
