@@ -53,6 +53,8 @@ _VENDORS: Final = {0x1002: "AMD", 0x10DE: "NVIDIA", 0x8086: "Intel", 0x13B5: "AR
                    0x106B: "Apple", 0x10005: "Mesa"}  # fmt: skip
 _STRUCTS: Final = {"11": 49, "12": 51, "13": 53}
 _ARITHMETIC: Final = 0x4
+_LLVMPIPE: Final = 13  # VK_DRIVER_ID_MESA_LLVMPIPE
+_LLVMPIPE_TURNS: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,9 @@ class Facts:
         Whether shaders can ask for denormals, and for signed zeros, infinities and NaN, to be kept.
     timestamp_period : float
         Nanoseconds of one tick.
+    max_turns : int
+        Turns of all loops together that one invocation may take. Mesa's llvmpipe leaves every loop after 65535,
+        silently, so longer work must be cut into parts; watchdogs want the same of long work elsewhere.
     f16, f64, i8, i16, i64 : bool
         Arithmetic in these types.
     storage8, storage16, scalar_layout, memory_model, subgroup_control, int_dot, host_query_reset : bool
@@ -109,6 +114,7 @@ class Facts:
     denormals_f32: bool
     signed_zero_nan_f32: bool
     timestamp_period: float
+    max_turns: int
     f16: bool
     f64: bool
     i8: bool
@@ -315,6 +321,7 @@ class DeviceQuery:
             denormals_f32=bool(p12.shaderDenormPreserveFloat32),
             signed_zero_nan_f32=bool(p12.shaderSignedZeroInfNanPreserveFloat32),
             timestamp_period=float(limits.timestampPeriod),
+            max_turns=_LLVMPIPE_TURNS if p12.driverID == _LLVMPIPE else 2**31,
             memory_budget=_PLAIN_EXTENSIONS["memory_budget"] in self.extensions,
             **flags,
         )

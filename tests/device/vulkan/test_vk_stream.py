@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from grilly_core.buffer import Buffer, View, make_spec
+from grilly_core.buffer import Buffer, View, contiguous_spec, make_spec
 from grilly_core.dtypes import as_dtype
 from grilly_core.errors import DeviceError
 from grilly_core.layout import make_layout
@@ -183,6 +183,34 @@ def test_threads_share_a_device(fresh, floats_on, workers, mask):
     assert not wrong and not any(t.is_alive() for t in threads)
     on.runtime.free(on.runtime.alloc(1))
     assert on.runtime.memory.count == len(left)
+
+
+TURNS = """#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 1) in;
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Count { uint at; };
+layout(push_constant) uniform Push { Count count; uint outer; uint inner; } push;
+void main() {
+    uint n = 0;
+    for (uint i = 0; i < push.outer; ++i)
+        for (uint j = 0; j < push.inner && push.count.at == 0u; ++j) ++n;
+    push.count.at = n;
+}
+"""
+
+
+def test_a_shader_may_take_as_many_turns_as_the_facts_say(runtime):
+    """Nested loops are counted together, which is what a kernel must stay below."""
+    runtime.shader("test.turns", glsl=TURNS)
+    inner = min(runtime.facts.max_turns, 1 << 20) // 250 - 2
+    handle = runtime.alloc(4)
+    runtime.copy_in(handle, 0, bytes(4))
+    view = View(Buffer(runtime, handle, 4), contiguous_spec((1,), as_dtype("u32"), runtime), 0, None)
+    push = struct.pack("<QII", runtime.address(view), 249, inner)
+    runtime.stream.launch(runtime.pipeline("test.turns"), (1, 1, 1), push, [view], [view])
+    out = bytearray(4)
+    runtime.copy_out(handle, 0, out)
+    assert struct.unpack("<I", out) == (249 * inner,)
 
 
 @pytest.mark.parametrize("a", [2, 2.0, True])
