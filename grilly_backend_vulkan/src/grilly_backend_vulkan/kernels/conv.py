@@ -93,12 +93,8 @@ def _conv_weight_grad(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -
 
 def _suits(c: Any) -> bool:
     attrs = c.attrs
-    numbers = (
-        *attrs["stride"],
-        *attrs["dilation"],
-        *c.ins[1].shape[2:],
-        *(p for pair in attrs["padding"] for p in pair),
-    )
+    pads = [p for pair in attrs["padding"] for p in pair]
+    numbers = (*attrs["stride"], *attrs["dilation"], *c.ins[1].shape[2:], *pads)
     specs = [s for s in (*c.ins, *c.outs) if s is not None]
     small = all(0 < s.size < 1 << 31 for s in specs) and all(-(1 << 15) <= n < 1 << 15 for n in numbers)
     return len(attrs["stride"]) <= 3 and small and len({s.dtype for s in specs}) == 1

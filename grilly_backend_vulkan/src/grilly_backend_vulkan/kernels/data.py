@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from grilly_backend_vulkan.kernels import mapping
 from grilly_backend_vulkan.kernels.support import ALL, FLOATS, INTEGERS, add
+from grilly_core.layout import contiguous_strides
 
 __all__ = ["copy", "copy_packed", "fill", "register"]
 
@@ -27,12 +27,14 @@ def copy(stream: Any, out: Any, x: Any) -> None:
         mapping.run(stream, f"copy_s{out.dtype.itemsize}", (), (out, x))
 
 
-def copy_packed(stream: Any, target: Any, x: Any) -> None:
-    """Copy `x` in C order to scratch memory."""
-    steps = [math.prod(x.shape[i + 1 :]) for i in range(len(x.shape))]
+def copy_packed(stream: Any, x: Any, order: tuple[int, ...]) -> Any:
+    """Return scratch memory with the elements of `x` packed, its axes in `order`."""
+    target = stream.scratch(x.nbytes)
     item = x.dtype.itemsize
-    layouts = {"shape": x.shape, "strides": (tuple(steps), x.strides), "items": (item, item)}
-    mapping.run(stream, f"copy_s{item}", (), (target, x), **layouts)
+    shape = tuple(x.shape[i] for i in order)
+    strides = contiguous_strides(shape), tuple(x.strides[i] for i in order)
+    mapping.run(stream, f"copy_s{item}", (), (target, x), shape=shape, strides=strides, items=(item, item))
+    return target
 
 
 def fill(stream: Any, out: Any, value: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import data, mapping
 from grilly_backend_vulkan.kernels.support import FLOATS, INTEGERS, MAX_GROUPS, add
+from grilly_core.layout import contiguous_strides
 
 __all__ = ["Matrices", "launch_matmul", "register"]
 
@@ -75,10 +76,9 @@ def _pushed(a: Any, b: Any) -> bool:
 
 def _packed(stream: Any, view: Any) -> Matrices:
     """Copy a batch with too many axes to scratch memory."""
-    target = stream.scratch(view.nbytes)
-    data.copy_packed(stream, target, view)
-    steps = [math.prod(view.shape[i + 1 :]) for i in range(len(view.shape))]
-    return Matrices(target, steps[-2], steps[-1], tuple(steps[:-2]))
+    steps = contiguous_strides(view.shape)
+    target = data.copy_packed(stream, view, tuple(range(len(view.shape))))
+    return Matrices(target, steps[-2], steps[-1], steps[:-2])
 
 
 def _matmul(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:

@@ -28,7 +28,8 @@ def _geometry(wide: Any, narrow: Any, attrs: dict[str, Any]) -> list[int]:
     counted = attrs.get("count_include_pad", True)
     ends = [n + (high if counted else 0) for n, (_, high) in zip(wide, padding, strict=True)]
     return [
-        *_three(wide, 1), *_three(narrow, 1), *_three(attrs.get("kernel", ones), 1), *_three(attrs.get("stride", ones), 1),
+        *_three(wide, 1), *_three(narrow, 1),
+        *_three(attrs.get("kernel", ones), 1), *_three(attrs.get("stride", ones), 1),
         *_three([low for low, _ in padding], 0), *_three(attrs.get("dilation", ones), 1), *_three(ends, 1),
         int(counted), attrs.get("divisor_override") or 0,
     ]  # fmt: skip

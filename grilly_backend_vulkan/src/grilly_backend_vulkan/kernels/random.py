@@ -43,10 +43,5 @@ def _dropout(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
     kernels.add("random_bits", _random_bits, dtypes={"u32"}, layout="contiguous")
-    kernels.add(
-        "nn.dropout",
-        _dropout,
-        dtypes=HALVES | {"f32"},
-        layout="contiguous",
-        when=lambda c: c.ins[0].size < 1 << 31,
-    )
+    how: dict[str, Any] = {"layout": "contiguous", "when": lambda c: c.ins[0].size < 1 << 31}
+    kernels.add("nn.dropout", _dropout, dtypes=HALVES | {"f32"}, **how)

@@ -43,21 +43,14 @@ def _plan(outputs: int, terms: int, columns: bool) -> tuple[bool, int]:
 
 def launch_reduction(stream: Any, op: int, out: Any, x: Any, axes: tuple[int, ...]) -> None:
     """Reduce `x` over `axes` into the packed `out`."""
-    kept = [i for i in range(len(x.shape)) if i not in axes]
-    outer = _axes([x.shape[i] for i in kept], [x.strides[i] for i in kept])
-    inner = _axes([x.shape[i] for i in axes], [x.strides[i] for i in axes])
-    if outer[0] > _AXES or inner[0] > _AXES:
-        packed = stream.scratch(x.nbytes)
-        data.copy_packed(stream, packed, x)
-        shape = x.shape
-        strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-        outer = _axes([shape[i] for i in kept], [strides[i] for i in kept])
-        inner = _axes([shape[i] for i in axes], [strides[i] for i in axes])
-        x_address, source = stream.address(packed), packed
-    else:
-        x_address, source = stream.address(x), x
-    outputs = math.prod(x.shape[i] for i in kept)
-    terms = math.prod(x.shape[i] for i in axes)
+    kept = tuple(i for i in range(len(x.shape)) if i not in axes)
+    outputs, terms = (math.prod(x.shape[i] for i in part) for part in (kept, axes))
+    outer, inner = (_axes([x.shape[i] for i in part], [x.strides[i] for i in part]) for part in (kept, axes))
+    source = x
+    if max(outer[0], inner[0]) > _AXES:
+        source = data.copy_packed(stream, x, kept + axes)
+        outer, inner = _axes([outputs], [terms]), _axes([terms], [1])
+    x_address = stream.address(source)
     columns = bool(kept) and abs(outer[1][0]) < abs(inner[1][0])
     grouped, chunks = _plan(outputs, terms, columns)
     name, code = f"reduce_{x.dtype.code}", x.dtype

@@ -7,9 +7,7 @@ void main() {
     int64_t step = int64_t(packUint2x32(push.k.xy)), size = int64_t(push.k.z);
     EACH(i) {
         ivec4 at = locate(i);
-        int64_t j = index_at(push.p[2], int64_t(at.z));
-        if (j < 0) j += size;
-        j = clamp(j, int64_t(0), size - 1);
+        int64_t j = clamp(from_front(index_at(push.p[2], int64_t(at.z)), size), int64_t(0), size - 1);
         STORE(push.p[0], at.x, LOAD(push.p[1], int64_t(at.y) + j * step));
     }
 }

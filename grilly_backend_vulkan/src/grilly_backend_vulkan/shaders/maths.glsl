@@ -19,7 +19,13 @@ float two_product(float a, float b, out float low) {
 }
 
 float divide(float x, float y) {  // the built-in quotient may be 2.5 ulp off; one step of correction
-    float q = x / y, size = abs(y), quotient = abs(q);
+    float size = abs(y);
+    if (size > 8.5e37 && !is_inf(y)) {  // past 2^126 the built-in one may be 0, as it multiplies by the reciprocal
+        x *= 0.0625;
+        y *= 0.0625;
+        size *= 0.0625;
+    }
+    float q = x / y, quotient = abs(q);
     if (!(size > 1e-30 && size < 1e30 && abs(x) > 1e-25 && quotient > 1e-25 && quotient < 1e30)) return q;
     float low;
     precise float high = two_product(q, y, low);
