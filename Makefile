@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-MEMBERS := grilly_core grilly_backend_cpu grilly_testkit grilly
-EDITABLE := -e ./grilly_core -e './grilly_backend_cpu[fast]' -e ./grilly_testkit -e './grilly[testkit,demo]'
+MEMBERS := grilly_core grilly_backend_cpu grilly_backend_vulkan grilly_testkit grilly
+EDITABLE := -e ./grilly_core -e './grilly_backend_cpu[fast]' -e ./grilly_backend_vulkan -e ./grilly_testkit -e './grilly[testkit,demo]'
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
@@ -51,8 +51,10 @@ format: setup ## let ruff fix and format
 type: setup ## mypy, strict, on core
 	@$(BIN)/mypy
 
-conformance: setup ## the conformance suite on the CPU, level 3
+conformance: setup ## the conformance suite: the CPU at level 3, Vulkan at level 2 (a software driver will do)
 	@$(BIN)/grilly conformance --device cpu --level 3 --report out/conformance-cpu.json
+	@GRILLY_VULKAN_DEVICE=$${GRILLY_VULKAN_DEVICE:-llvmpipe} \
+	  $(BIN)/grilly conformance --device vulkan --level 2 --report out/conformance-vulkan.json
 
 isolate: ## each package alone, with only what it declares, imports
 	@$(PYTHON) tools/isolate.py

@@ -1,7 +1,9 @@
 """The Vulkan backend against PyTorch CUDA on one GPU, in one run: ``python benchmarks/vulkan.py [--out FILE]``.
 
-Each row is checked against NumPy or PyTorch before it is timed. Kernels are timed as many launches in a row with one wait, the
-training step by itself with a wait each; the ratio is PyTorch's time over ours. Without CUDA the rows show our times alone.
+Each row is checked against NumPy or PyTorch before it is timed. Kernels are timed as many launches in a
+row with one wait, the
+training step by itself with a wait each; the ratio is PyTorch's time over ours. Without CUDA the rows show
+our times alone.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).parents[1])  # this folder would hide the package `vulkan` behind this file
+# This file would hide the package `vulkan`.
+sys.path[0] = str(Path(__file__).parents[1])
 os.environ["GRILLY_FALLBACK"] = "error"
 
 import numpy as np
@@ -134,7 +137,8 @@ def _mlp(n: Any) -> Any:
 
 def _cnn(n: Any) -> Any:
     return n.Sequential(
-        n.Conv2d(1, 32, 3, padding=1), n.ReLU(), n.MaxPool2d(2), n.Conv2d(32, 64, 3, padding=1), n.ReLU(), n.MaxPool2d(2),
+        n.Conv2d(1, 32, 3, padding=1), n.ReLU(), n.MaxPool2d(2), n.Conv2d(32, 64, 3, padding=1), n.ReLU(),
+        n.MaxPool2d(2),
         n.Flatten(), n.Linear(256, 10),
     )  # fmt: skip
 
@@ -184,8 +188,10 @@ def main() -> None:
     name = open_context(DEVICE).runtime.facts.name
     peer = torch.cuda.get_device_name() if CUDA else "none"
     lines = [
-        f"{datetime.date.today()}: {name} through Vulkan, PyTorch {torch.__version__} on {peer}; Python {platform.python_version()}.",
-        f"Command: `python benchmarks/vulkan.py{'' if arguments.scale == 1 else f' --scale {arguments.scale}'}`. TF32 is off.",
+        f"{datetime.date.today()}: {name} through Vulkan, PyTorch {torch.__version__} on {peer}; Python "
+        f"{platform.python_version()}.",
+        "Command: `python "
+        f"benchmarks/vulkan.py{'' if arguments.scale == 1 else f' --scale {arguments.scale}'}`. TF32 is off.",
         "",
         "| work | grilly Vulkan | PyTorch CUDA | ratio | rate |",
         "|---|---|---|---|---|",
