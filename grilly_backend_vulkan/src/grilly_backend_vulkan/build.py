@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from grilly_backend_vulkan import glsl
+from grilly_backend_vulkan.kernels.support import CODES
 
-__all__ = ["CODES", "Variant", "build", "compiled", "main", "manifest", "variants"]
+__all__ = ["Variant", "build", "expanded", "main", "manifest", "push_layout", "variants"]
 
 HERE: Final = Path(__file__).parent
 SHADERS: Final = HERE / "shaders"
 SPIRV: Final = HERE / "spirv"
 
-#: Types in the order of ``cast.comp``: bool, unsigned, signed, floating.
-CODES: Final = ("b1", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
 _INTEGERS: Final = CODES[:9]
 _FLOATS: Final = ("f32", "f16", "bf16")
 _SIZES: Final = {"s1": 1, "s2": 2, "s4": 4, "s8": 8, "s16": 16}
@@ -115,12 +115,34 @@ def variants() -> Iterator[Variant]:
             yield Variant(f"{source}_{code}", source, _typed(code), ("f64",) if code == "f64" else ())
 
 
-def compiled(variant: Variant) -> tuple[bytes, str]:
-    """Return the SPIR-V of a variant, and the hash of the source it was made from."""
-    path = SHADERS / f"{variant.source}.comp"
-    source = glsl.resolve_includes(path.read_text(encoding="utf-8"), SHADERS)
-    full = glsl.with_defines(source, variant.defines)
-    return glsl.compile_glsl(full, variant.name), hashlib.sha256(full.encode()).hexdigest()
+def push_layout(source: str) -> list[str]:
+    r"""Return the members of the push constants, in order, by std430 rules.
+
+    Examples
+    --------
+    >>> push_layout("uniform Push { uint64_t to; uint n, m;  // sizes\n} push;")
+    ['uint64_t to', 'uint n, m']
+    """
+    block = re.search(r"uniform Push \{(.*?)\}", source, re.DOTALL)
+    text = re.sub(r"//[^\n]*", "", block[1]) if block else ""
+    return [" ".join(member.split()) for member in text.split(";") if member.strip()]
+
+
+def expanded(variant: Variant) -> str:
+    """Return the source of a variant, with its includes and macros."""
+    source = (SHADERS / f"{variant.source}.comp").read_text(encoding="utf-8")
+    return glsl.with_defines(glsl.resolve_includes(source, SHADERS), variant.defines)
+
+
+def _entry(variant: Variant, source: str, code: bytes) -> dict[str, Any]:
+    return {
+        "source": f"{variant.source}.comp",
+        "defines": variant.defines,
+        "needs": list(variant.needs),
+        "push": push_layout(source),
+        "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "spirv_sha256": hashlib.sha256(code).hexdigest(),
+    }
 
 
 def manifest(entries: dict[str, Any]) -> str:
@@ -135,15 +157,10 @@ def build(folder: Path = SPIRV) -> int:
     folder.mkdir(exist_ok=True)
     entries: dict[str, Any] = {}
     for variant in variants():
-        code, source_hash = compiled(variant)
+        source = expanded(variant)
+        code = glsl.compile_glsl(source, variant.name)
         (folder / f"{variant.name}.spv").write_bytes(code)
-        entries[variant.name] = {
-            "source": f"{variant.source}.comp",
-            "defines": variant.defines,
-            "needs": list(variant.needs),
-            "source_sha256": source_hash,
-            "spirv_sha256": hashlib.sha256(code).hexdigest(),
-        }
+        entries[variant.name] = _entry(variant, source, code)
     for path in folder.glob("*.spv"):
         if path.stem not in entries:
             path.unlink()

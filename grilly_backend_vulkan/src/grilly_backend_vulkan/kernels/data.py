@@ -21,7 +21,7 @@ def copy(stream: Any, out: Any, x: Any) -> None:
     words, rest = divmod(out.spec.nbytes, _WIDE)
     packed = out.spec.contiguous and x.spec.contiguous and rest == 0
     if packed and (stream.address(out) | stream.address(x)) % _WIDE == 0:
-        flat = {"shape": (words,), "strides": ((1,), (1,)), "items": (_WIDE, _WIDE)}
+        flat: dict[str, Any] = {"shape": (words,), "strides": ((1,), (1,)), "items": (_WIDE, _WIDE)}
         mapping.run(stream, "copy_s16", (), (out, x), **flat)
     else:
         mapping.run(stream, f"copy_s{out.dtype.itemsize}", (), (out, x))

@@ -6,9 +6,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from grilly_backend_vulkan.build import CODES
 from grilly_backend_vulkan.kernels import mapping
-from grilly_backend_vulkan.kernels.support import ALL, BOOL, FLOATS, HALVES, INTEGERS, add
+from grilly_backend_vulkan.kernels.support import ALL, BOOL, CODES, FLOATS, HALVES, INTEGERS, add
 
 __all__ = ["register"]
 

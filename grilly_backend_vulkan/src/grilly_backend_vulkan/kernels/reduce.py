@@ -27,9 +27,9 @@ _PART: Final = 8192  # terms of a part where there are few outputs
 def _axes(sizes: Any, strides: Any) -> tuple[int, list[int], list[int]]:
     """Return number, strides and inner sizes of merged axes, innermost first, padded to four."""
     shape, (steps,) = mapping.merged(tuple(sizes), [tuple(strides)])
-    inner, steps = list(shape[::-1]), list(steps[::-1])
+    inner, outward = list(shape[::-1]), list(steps[::-1])
     rank = max(len(inner), 1)
-    return rank, steps + [0] * (_AXES - len(steps)), inner[:-1] + [1] * (_AXES - rank)
+    return rank, outward + [0] * (_AXES - len(outward)), inner[:-1] + [1] * (_AXES - rank)
 
 
 def _plan(outputs: int, terms: int, columns: bool) -> tuple[bool, int]:
@@ -50,38 +50,33 @@ def launch_reduction(stream: Any, op: int, out: Any, x: Any, axes: tuple[int, ..
     if max(outer[0], inner[0]) > _AXES:
         source = data.copy_packed(stream, x, kept + axes)
         outer, inner = _axes([outputs], [terms]), _axes([terms], [1])
-    x_address = stream.address(source)
     columns = bool(kept) and abs(outer[1][0]) < abs(inner[1][0])
-    grouped, chunks = _plan(outputs, terms, columns)
-    name, code = f"reduce_{x.dtype.code}", x.dtype
-    if chunks == 1 or op == PLACE:
-        sizes = (outputs, terms, 1, terms)
-        _launch(stream, name, op, grouped, (out, stream.address(out)), (source, x_address), sizes,
-                outer, inner)  # fmt: skip
-        return
-    parts = stream.scratch(outputs * chunks * code.itemsize)
-    at = stream.address(parts)
+    grouped, chunks = (terms > _FEW_TERMS, 1) if op == PLACE else _plan(outputs, terms, columns)
+    target = out if chunks == 1 else stream.scratch(outputs * chunks * x.dtype.itemsize)
+    name = f"reduce_{x.dtype.code}"
     sizes = (outputs, terms, chunks, -(-terms // chunks))
-    _launch(stream, name, op, grouped, (parts, at), (source, x_address), sizes, outer, inner)
-    sizes = (outputs, chunks, 1, chunks)
-    outer, inner = _axes([outputs], [chunks]), _axes([chunks], [1])
-    _launch(stream, name, op, True, (out, stream.address(out)), (parts, at), sizes, outer, inner)
+    _launch(stream, name, op, grouped, target, source, sizes, outer, inner)
+    if chunks > 1:
+        sizes, outer, inner = (outputs, chunks, 1, chunks), _axes([outputs], [chunks]), _axes([chunks], [1])
+        _launch(stream, name, op, True, out, target, sizes, outer, inner)
 
 
 def _launch(
     stream: Any, name: str, op: int, grouped: bool, out: Any, x: Any, sizes: Any, outer: Any, inner: Any
 ) -> None:  # fmt: skip
-    push = _PUSH.pack(out[1], x[1], *sizes, *outer[1], *outer[2], *inner[1], *inner[2])
+    push = _PUSH.pack(
+        stream.address(out), stream.address(x), *sizes, *outer[1], *outer[2], *inner[1], *inner[2]
+    )
     pipeline = stream.pipeline(name, (op, grouped, outer[0], inner[0]))
     groups = groups_for(sizes[0] * sizes[2], 1 if grouped else _GROUP)
-    stream.launch(pipeline, groups, push, [x[0]], [out[0]])
+    stream.launch(pipeline, groups, push, [x], [out])
 
 
 def sum_parts(stream: Any, out: Any, parts: Any, outputs: int, chunks: int) -> None:
     """Sum the f32 `parts`, packed as [chunks, outputs], into the packed `out`."""
-    pair = (out, stream.address(out)), (parts, stream.address(parts))
     sizes = (outputs, chunks, 1, chunks)
-    _launch(stream, "reduce_f32", SUM, False, *pair, sizes, _axes([outputs], [1]), _axes([chunks], [outputs]))
+    outer, inner = _axes([outputs], [1]), _axes([chunks], [outputs])
+    _launch(stream, "reduce_f32", SUM, False, out, parts, sizes, outer, inner)
 
 
 def _over_axes(op: int) -> Callable[..., None]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from grilly_backend_vulkan.build import CODES
-
 __all__ = [
     "ALL",
     "BOOL",
+    "CODES",
     "COMPLEX",
     "FLOATS",
     "HALVES",
@@ -19,6 +18,8 @@ __all__ = [
     "groups_for",
 ]
 
+#: Types in the order of ``cast.comp``: bool, unsigned, signed, floating.
+CODES: Final = ("b1", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
 BOOL: Final = frozenset({"b1"})
 INTEGERS: Final = frozenset(CODES[1:9])
 HALVES: Final = frozenset({"f16", "bf16"})
