@@ -55,6 +55,15 @@ def test_types(vk, rng, code):
     np.testing.assert_array_equal(vk("matmul", a, b), a @ b)
 
 
+@pytest.mark.parametrize("k", [511, 1500, 300_000])
+@pytest.mark.parametrize("code", ["f4", "i4"])
+def test_long_sums_in_parts(vk, rng, k, code):
+    a, b, bias = (rng.integers(-3, 4, s).astype(code) for s in ((2, k), (k, 3), (3,)))
+    np.testing.assert_array_equal(vk("matmul", a, b), a @ b)
+    if code == "f4":
+        np.testing.assert_array_equal(vk("nn.linear", a, b.T.copy(), bias), a @ b + bias)
+
+
 def test_half_precision_adds_in_single(vk):
     a, b = (
         np.full((1, 1024), 16, "f2"),

@@ -71,7 +71,22 @@ def test_nan_and_infinity(vk):
     assert vk("argmax", ties, axis=0) == 1
 
 
+def test_places_in_long_rows(vk):
+    for n in (9000, (1 << 24) + 3):  # software drivers cut loops off after 65535 turns
+        x = np.zeros((1, n), "f4")
+        x[0, -1] = 1
+        assert vk("argmax", x, axis=1)[0] == n - 1
+        x[0, [n // 3, n // 2]] = np.nan
+        assert vk("argmax", x, axis=1)[0] == n // 3
+    ties = np.zeros((3, 20000), "f4")
+    ties[:, [19000, 7000, 12000]] = 4
+    np.testing.assert_array_equal(vk("argmax", vk.put(ties.T.copy()).permute(1, 0), axis=1), [7000] * 3)
+
+
 def test_long_running_sums(vk, rng):
+    whole = rng.integers(-2, 3, (2, 20000)).astype("f4")
+    np.testing.assert_array_equal(vk("cumsum", whole, axis=1), whole.cumsum(1))
+    np.testing.assert_array_equal(vk("cumsum", whole.T.copy(), axis=0), whole.T.cumsum(0))
     x = rng.standard_normal((2, 3000)).astype("f4")
     np.testing.assert_allclose(vk("cumsum", x, axis=1), x.cumsum(1, dtype="f8"), rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(

@@ -6,7 +6,7 @@ import struct
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels.norm import lanes_for, row_groups
-from grilly_backend_vulkan.kernels.support import WIDENED
+from grilly_backend_vulkan.kernels.support import MAX_TURNS, WIDENED
 
 __all__ = ["register"]
 
@@ -67,7 +67,8 @@ def _cross_entropy_vjp(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) 
 def _suits(place: int) -> Any:
     def when(c: Any) -> bool:
         logits = c.ins[place]
-        return logits.size > 0 and logits.size < 1 << 31 and c.attrs["reduction"] in _REDUCTIONS
+        short = 0 < logits.size < 1 << 31 and max(logits.shape) <= MAX_TURNS * _GROUP
+        return short and c.attrs["reduction"] in _REDUCTIONS
 
     return when
 

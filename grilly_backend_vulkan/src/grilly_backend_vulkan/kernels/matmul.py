@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import data, mapping
-from grilly_backend_vulkan.kernels.support import FLOATS, INTEGERS, MAX_GROUPS, add
+from grilly_backend_vulkan.kernels.reduce import sum_parts
+from grilly_backend_vulkan.kernels.support import FLOATS, HALVES, INTEGERS, MAX_GROUPS, add
 from grilly_core.layout import contiguous_strides
 
 __all__ = ["Matrices", "launch_matmul", "register"]
 
-_PUSH: Final = struct.Struct("<4Q4I4i2I7i")
+_PUSH: Final = struct.Struct("<4Q4I4i2I7i2I")
 _BATCH_AXES: Final = 3
+_WANTED_GROUPS: Final = 256
+_LEAST_PART: Final = 512  # of k
+_LONGEST_PART: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,13 @@ def _tile(m: int, n: int, batch: int) -> int:
     return 8 if m * n * batch >= 2048 * 2048 and min(m, n) >= 512 else 4
 
 
+def _parts(tiles: int, k: int, code: str) -> int:
+    """Return into how many parts the sums are cut, so that few tiles still fill a device; by sizes alone."""
+    if code in HALVES:  # parts would be rounded
+        return 1
+    return max(1, min(_WANTED_GROUPS // tiles, k // _LEAST_PART), -(-k // _LONGEST_PART))
+
+
 def launch_matmul(
     stream: Any, out: Any, a: Matrices, b: Matrices, sizes: tuple[int, int, int],
     shape: tuple[int, ...] = (), bias: Any = None, code: str = "f32",
@@ -57,16 +68,21 @@ def launch_matmul(
     a_steps, b_steps = (list(s[::-1]) + [0] * (_BATCH_AXES - len(s)) for s in steps)
     bias_at, bias_step = (0, 0) if bias is None else (stream.address(bias), bias.strides[0])
     tile = 1 if code in ("f64", "i64", "u64") else _tile(m, n, batch)
+    side = 16 * tile
+    tiles = -(-m // side) * -(-n // side) * batch
+    chunks = _parts(tiles, k, code)
+    target = out if chunks == 1 else stream.scratch(chunks * out.nbytes)
     push = _PUSH.pack(
-        stream.address(out), stream.address(a.view), stream.address(b.view), bias_at, m, n, k, batch,
+        stream.address(target), stream.address(a.view), stream.address(b.view), bias_at, m, n, k, batch,
         a.row, a.column, b.row, b.column, *inner, *a_steps, *b_steps, bias_step,
+        -(-k // chunks), chunks,
     )  # fmt: skip
     constants = (tile, abs(a.column) <= abs(a.row), abs(b.column) <= abs(b.row), bias is not None)
-    side = 16 * tile
-    groups = -(-m // side) * -(-n // side) * batch
     reads = [a.view, b.view] if bias is None else [a.view, b.view, bias]
     pipeline = stream.pipeline(f"matmul_{code}", constants)
-    stream.launch(pipeline, (min(groups, MAX_GROUPS), 1, 1), push, reads, [out])
+    stream.launch(pipeline, (min(tiles * chunks, MAX_GROUPS), 1, 1), push, reads, [target])
+    if chunks > 1:
+        sum_parts(stream, out, target, batch * m * n, chunks)
 
 
 def _pushed(a: Any, b: Any) -> bool:

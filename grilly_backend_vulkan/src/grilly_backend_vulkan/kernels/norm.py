@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels.reduce import sum_parts
-from grilly_backend_vulkan.kernels.support import MAX_GROUPS, WIDENED, groups_for
+from grilly_backend_vulkan.kernels.support import MAX_GROUPS, MAX_TURNS, WIDENED, groups_for
 
 __all__ = ["lanes_for", "register", "row_groups"]
 
@@ -145,10 +145,19 @@ def _batch_norm_eval(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) ->
 
 
 def _has_elements(c: Any) -> bool:
-    """Whether there is a row, and all are f32: rows without elements are the body's."""
+    """Whether there are rows, not too long for one work group, all of one type."""
     first = c.ins[0]
-    small = first.size < 1 << 31 and len({s.dtype for s in c.ins if s is not None}) == 1
-    return small and first.size > 0
+    same = len({s.dtype for s in c.ins if s is not None}) == 1
+    return same and 0 < first.size < 1 << 31 and _longest(first.shape, c.attrs) <= MAX_TURNS * _GROUP
+
+
+def _longest(shape: tuple[int, ...], attrs: dict[str, Any]) -> int:
+    """Return the elements that one work group goes through."""
+    if "axis" in attrs:
+        return shape[attrs["axis"]]
+    if "normalized_shape" in attrs:
+        return math.prod(attrs["normalized_shape"])
+    return math.prod(shape) // shape[1]
 
 
 _KERNELS: Final[dict[str, Callable[..., None]]] = {

@@ -15,8 +15,8 @@ __all__ = ["launch_reduction", "register", "sum_parts"]
 SUM: Final = 0
 MAX: Final = 1
 PLACE: Final = 2
-_PUSH: Final = struct.Struct("<2Q4I4i3I4i3I")
-_ROWS: Final = struct.Struct("<2Q3I")
+_PUSH: Final = struct.Struct("<3Q4I4i3I4i3I")
+_ROWS: Final = struct.Struct("<3Q5I")
 _GROUP: Final = 256
 _AXES: Final = 4  # axes of each kind that fit in the push constants
 _FEW_TERMS: Final = 64  # a thread by itself is as quick as a group
@@ -51,32 +51,37 @@ def launch_reduction(stream: Any, op: int, out: Any, x: Any, axes: tuple[int, ..
         source = data.copy_packed(stream, x, kept + axes)
         outer, inner = _axes([outputs], [terms]), _axes([terms], [1])
     columns = bool(kept) and abs(outer[1][0]) < abs(inner[1][0])
-    grouped, chunks = (terms > _FEW_TERMS, 1) if op == PLACE else _plan(outputs, terms, columns)
-    target = out if chunks == 1 else stream.scratch(outputs * chunks * x.dtype.itemsize)
+    grouped, chunks = _plan(outputs, terms, columns)
+    item = 4 if op == PLACE else x.dtype.itemsize
+    target = out if chunks == 1 else stream.scratch(outputs * chunks * item)
     name = f"reduce_{x.dtype.code}"
     sizes = (outputs, terms, chunks, -(-terms // chunks))
     _launch(stream, name, op, grouped, target, source, sizes, outer, inner)
-    if chunks > 1:
-        sizes, outer, inner = (outputs, chunks, 1, chunks), _axes([outputs], [chunks]), _axes([chunks], [1])
-        _launch(stream, name, op, True, out, target, sizes, outer, inner)
+    if chunks == 1:
+        return
+    sizes = (outputs, chunks, 1, chunks)
+    if op == PLACE:  # the terms that won in their parts once more
+        _launch(stream, name, op, True, out, source, sizes, outer, inner, target)
+    else:
+        _launch(stream, name, op, True, out, target, sizes, _axes([outputs], [chunks]), _axes([chunks], [1]))
 
 
 def _launch(
-    stream: Any, name: str, op: int, grouped: bool, out: Any, x: Any, sizes: Any, outer: Any, inner: Any
+    stream: Any, name: str, op: int, grouped: bool, out: Any, x: Any, sizes: Any, outer: Any, inner: Any,
+    chosen: Any = None,
 ) -> None:  # fmt: skip
-    push = _PUSH.pack(
-        stream.address(out), stream.address(x), *sizes, *outer[1], *outer[2], *inner[1], *inner[2]
-    )
-    pipeline = stream.pipeline(name, (op, grouped, outer[0], inner[0]))
+    addresses = stream.address(out), stream.address(x), 0 if chosen is None else stream.address(chosen)
+    push = _PUSH.pack(*addresses, *sizes, *outer[1], *outer[2], *inner[1], *inner[2])
+    pipeline = stream.pipeline(name, (op, grouped, outer[0], inner[0], chosen is not None))
     groups = groups_for(sizes[0] * sizes[2], 1 if grouped else _GROUP)
-    stream.launch(pipeline, groups, push, [x], [out])
+    stream.launch(pipeline, groups, push, [x] if chosen is None else [x, chosen], [out])
 
 
 def sum_parts(stream: Any, out: Any, parts: Any, outputs: int, chunks: int) -> None:
-    """Sum the f32 `parts`, packed as [chunks, outputs], into the packed `out`."""
+    """Sum `parts` of the type of `out`, packed as [chunks, outputs], into the packed `out`."""
     sizes = (outputs, chunks, 1, chunks)
     outer, inner = _axes([outputs], [1]), _axes([chunks], [outputs])
-    _launch(stream, "reduce_f32", SUM, False, out, parts, sizes, outer, inner)
+    _launch(stream, f"reduce_{out.dtype.code}", SUM, False, out, parts, sizes, outer, inner)
 
 
 def _over_axes(op: int) -> Callable[..., None]:
@@ -88,13 +93,28 @@ def _over_axes(op: int) -> Callable[..., None]:
 
 
 def _cumsum(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    out, x, axis = outs[0], ins[0], attrs["axis"]
-    terms, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
-    rows = math.prod(x.shape[:axis]) * inner
+    x, axis = ins[0], attrs["axis"]
+    inner = math.prod(x.shape[axis + 1 :])
+    _scan(stream, outs[0], x, x.dtype, (math.prod(x.shape[:axis]) * inner, x.shape[axis], inner))
+
+
+def _scan(stream: Any, out: Any, x: Any, dtype: Any, sizes: tuple[int, int, int]) -> None:
+    """Running sums of `sizes` rows, terms, inner: of parts first if the rows are long, then what comes before each."""
+    rows, terms, inner = sizes
+    parts = -(-terms // _PART)
+    totals = stream.scratch(rows * parts * dtype.itemsize) if parts > 1 else None
+    at = [stream.address(out), stream.address(x), 0 if totals is None else stream.address(totals)]
+    push = _ROWS.pack(*at, rows, terms, inner, parts, _PART)
     grouped = terms > _FEW_TERMS
-    push = _ROWS.pack(stream.address(out), stream.address(x), rows, terms, inner)
-    pipeline = stream.pipeline(f"cumsum_{x.dtype.code}", (SUM, grouped))
-    stream.launch(pipeline, groups_for(rows, 1 if grouped else _GROUP), push, [x], [out])
+    pipeline = stream.pipeline(f"cumsum_{dtype.code}", (SUM, grouped, False))
+    groups = groups_for(rows * parts, 1 if grouped else _GROUP)
+    stream.launch(pipeline, groups, push, [x], [out] if totals is None else [out, totals])
+    if totals is not None:
+        before = stream.scratch(totals.nbytes)
+        _scan(stream, before, totals, dtype, (rows, parts, 1))
+        push = _ROWS.pack(at[0], 0, stream.address(before), rows, terms, inner, parts, _PART)
+        pipeline = stream.pipeline(f"cumsum_{dtype.code}", (SUM, False, True))
+        stream.launch(pipeline, groups_for(rows * terms, _GROUP), push, [before, out], [out])
 
 
 def register(kernels: Any, runtime: Any) -> None:
@@ -104,4 +124,4 @@ def register(kernels: Any, runtime: Any) -> None:
     add(kernels, "sum", _over_axes(SUM), numbers - HALVES, compute=WIDENED)
     add(kernels, "max", _over_axes(MAX), numbers)
     add(kernels, "argmax", _over_axes(PLACE), numbers)
-    add(kernels, "cumsum", _cumsum, numbers, layout="contiguous")
+    add(kernels, "cumsum", _cumsum, numbers - HALVES, layout="contiguous", compute=WIDENED)

@@ -13,6 +13,7 @@ __all__ = [
     "HALVES",
     "INTEGERS",
     "MAX_GROUPS",
+    "MAX_TURNS",
     "WIDENED",
     "add",
     "groups_for",
@@ -32,6 +33,10 @@ WIDENED: Final = {"f16": "f32", "bf16": "f32"}
 
 #: Work groups along one axis; what is more is done in further turns of a loop.
 MAX_GROUPS: Final = 65535
+
+
+#: Turns of a loop that every driver takes: Mesa's software driver stops after 65535, all loops of a thread together.
+MAX_TURNS: Final = 1 << 14
 
 
 def groups_for(items: int, size: int) -> tuple[int, int, int]:

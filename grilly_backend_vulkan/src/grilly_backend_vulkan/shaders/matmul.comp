@@ -16,6 +16,7 @@ layout(push_constant, std430) uniform Push {
     int a_row, a_column, b_row, b_column;
     uint size[2];                    // of the batch's inner two axes, innermost first
     int a_batch[3], b_batch[3], bias_step;
+    uint chunk, chunks;              // parts of k; each has an output of its own
 } push;
 
 shared C tile_a[K_TILE][TILE + 1];
@@ -27,24 +28,25 @@ void batch_at(uint i, out uint64_t a, out uint64_t b) {
     a = push.a + (int64_t(x) * push.a_batch[0] + int64_t(y) * push.a_batch[1] + int64_t(z) * push.a_batch[2]) * SIZE;
     b = push.b + (int64_t(x) * push.b_batch[0] + int64_t(y) * push.b_batch[1] + int64_t(z) * push.b_batch[2]) * SIZE;
 }
-void fetch(uint64_t a, uint64_t b, uint row, uint column, uint k0) {
+void fetch(uint64_t a, uint64_t b, uint row, uint column, uint k0, uint end) {
     for (uint t = gl_LocalInvocationID.x; t < K_TILE * TILE; t += 256u) {
         uint i = A_ROWS ? t / K_TILE : t % TILE, k = A_ROWS ? t % K_TILE : t / TILE;
-        bool inside = row + i < push.m && k0 + k < push.k;
+        bool inside = row + i < push.m && k0 + k < end;
         tile_a[k][i] = inside ? LOAD(a, int64_t(row + i) * push.a_row + int64_t(k0 + k) * push.a_column) : C(0);
         uint j = B_ROWS ? t % TILE : t / K_TILE;
         k = B_ROWS ? t / TILE : t % K_TILE;
-        inside = column + j < push.n && k0 + k < push.k;
+        inside = column + j < push.n && k0 + k < end;
         tile_b[k][j] = inside ? LOAD(b, int64_t(k0 + k) * push.b_row + int64_t(column + j) * push.b_column) : C(0);
     }
 }
 
-void tile(uint64_t a, uint64_t b, uint64_t to, uint row, uint column) {
+void tile(uint64_t a, uint64_t b, uint64_t to, uint row, uint column, uint begin) {
     uint x = gl_LocalInvocationID.x % 16u, y = gl_LocalInvocationID.x / 16u;
     C sums[R][R];
     [[unroll]] for (uint i = 0; i < R; ++i) [[unroll]] for (uint j = 0; j < R; ++j) sums[i][j] = C(0);
-    for (uint k0 = 0; k0 < push.k; k0 += K_TILE) {
-        fetch(a, b, row, column, k0);
+    uint end = min(begin + push.chunk, push.k);
+    for (uint k0 = begin; k0 < end; k0 += K_TILE) {
+        fetch(a, b, row, column, k0, end);
         barrier();
         [[unroll]] for (uint k = 0; k < K_TILE; ++k) {
             C left[R], right[R];
@@ -60,7 +62,7 @@ void tile(uint64_t a, uint64_t b, uint64_t to, uint row, uint column) {
             uint r = row + y + 16u * i, c = column + x + 16u * j;
             if (r >= push.m || c >= push.n) continue;
             C value = sums[i][j];
-            if (BIAS) value += LOAD(push.bias, int64_t(c) * push.bias_step);
+            if (BIAS && begin == 0u) value += LOAD(push.bias, int64_t(c) * push.bias_step);
             STORE(to, int64_t(r) * push.n + c, value);
         }
     }
@@ -68,10 +70,11 @@ void tile(uint64_t a, uint64_t b, uint64_t to, uint row, uint column) {
 
 void main() {
     uint across = (push.n + TILE - 1u) / TILE, down = (push.m + TILE - 1u) / TILE;
-    for (uint t = gl_WorkGroupID.x; t < across * down * push.batch; t += gl_NumWorkGroups.x) {
-        uint one = t / across, column = t - one * across, batch = one / down, row = one - batch * down;
+    for (uint t = gl_WorkGroupID.x; t < across * down * push.batch * push.chunks; t += gl_NumWorkGroups.x) {
+        uint one = t / across, column = t - one * across, place = one / down, row = one - place * down;
+        uint part = place / push.batch;
         uint64_t a, b;
-        batch_at(batch, a, b);
-        tile(a, b, push.to + uint64_t(batch) * push.m * push.n * SIZE, row * TILE, column * TILE);
+        batch_at(place - part * push.batch, a, b);
+        tile(a, b, push.to + uint64_t(place) * push.m * push.n * SIZE, row * TILE, column * TILE, part * push.chunk);
     }
 }

@@ -6,9 +6,10 @@ layout(local_size_x = 256) in;
 layout(constant_id = 1) const bool GROUPED = true;
 layout(constant_id = 2) const uint KEPT = 1;     // axes kept
 layout(constant_id = 3) const uint REDUCED = 1;  // axes reduced
+layout(constant_id = 4) const bool CHOSEN = false;  // the terms are those at the places in `chosen`
 
 layout(push_constant, std430) uniform Push {
-    uint64_t to, from;
+    uint64_t to, from, chosen;
     uint outputs, terms, chunks, chunk;  // chunk: terms of a part
     int kept_stride[4];                  // innermost first
     uint kept_size[3];
@@ -35,9 +36,12 @@ int64_t term_at(uint i) {
     return at + int64_t(i) * push.stride[REDUCED - 1];
 }
 
-Acc part(uint64_t from, uint begin, uint end, uint step) {
+Acc part(uint64_t from, uint64_t chosen, uint begin, uint end, uint step) {
     Acc a = identity();
-    for (uint r = begin; r < end; r += step) take(a, LOAD(from, term_at(r)), r);
+    for (uint r = begin; r < end; r += step) {
+        uint place = CHOSEN ? load_u32(chosen + uint64_t(r) * 4) : r;
+        take(a, LOAD(from, term_at(place)), place);
+    }
     return a;
 }
 void put(uint output_, uint c, Acc a) {
@@ -55,12 +59,12 @@ void main() {
     for (uint w = first; w < all; w += step) {
         uint c = w / push.outputs, o = w - c * push.outputs;
         uint begin = c * push.chunk, end = min(begin + push.chunk, push.terms);
-        uint64_t from = push.from + kept_at(o) * SIZE;
+        uint64_t from = push.from + kept_at(o) * SIZE, chosen = push.chosen + uint64_t(o) * push.terms * 4;
         if (!GROUPED) {
-            put(o, c, part(from, begin, end, 1u));
+            put(o, c, part(from, chosen, begin, end, 1u));
             continue;
         }
-        parts[l] = part(from, begin + l, end, 256u);
+        parts[l] = part(from, chosen, begin + l, end, 256u);
         barrier();
         for (uint half_ = 128u; half_ > 0u; half_ >>= 1) {
             if (l < half_) {
