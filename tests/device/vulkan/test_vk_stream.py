@@ -10,7 +10,7 @@ import pytest
 
 from grilly_core.buffer import Buffer, View, contiguous_spec, make_spec
 from grilly_core.dtypes import as_dtype
-from grilly_core.errors import DeviceError
+from grilly_core.errors import DeviceError, MissingPluginError
 from grilly_core.layout import make_layout
 
 INDIRECT = """#version 460
@@ -201,7 +201,10 @@ void main() {
 
 def test_a_shader_may_take_as_many_turns_as_the_facts_say(runtime):
     """Nested loops are counted together, which is what a kernel must stay below."""
-    runtime.shader("test.turns", glsl=TURNS)
+    try:
+        runtime.shader("test.turns", glsl=TURNS)
+    except MissingPluginError as error:
+        pytest.skip(str(error))
     inner = min(runtime.facts.max_turns, 1 << 20) // 250 - 2
     handle = runtime.alloc(4)
     runtime.copy_in(handle, 0, bytes(4))
