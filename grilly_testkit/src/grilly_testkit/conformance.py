@@ -40,6 +40,8 @@ class Report:
         Checks (op and mode) that ran.
     unsampled : list of str
         Ops without samples, of which nothing is known.
+    messages : list of str
+        What the device's own validation said during the run; anything fails it.
     """
 
     device: str
@@ -52,11 +54,13 @@ class Report:
     expected: list[Finding] = field(default_factory=list)
     passed_unexpectedly: list[str] = field(default_factory=list)
     unsampled: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         """Whether something ran and nothing is wrong."""
-        return self.executed > 0 and not self.failures and not self.passed_unexpectedly
+        wrong = self.failures or self.passed_unexpectedly or self.messages
+        return self.executed > 0 and not wrong
 
     def summary(self) -> str:
         """Return the head line and the failures as text."""
@@ -67,6 +71,7 @@ class Report:
         lines = [head] + [f"  {f.op} [{f.mode}] {f.case}: {f.message}" for f in self.failures]
         lines += [f"  listed as failing but passes: {line}" for line in self.passed_unexpectedly]
         lines += [f"  not checked, it has no samples: {name}" for name in self.unsampled]
+        lines += [f"  validation: {message}" for message in self.messages]
         if not self.executed:
             lines.append("  nothing ran, which is a failure")
         return "\n".join(lines)
@@ -173,6 +178,7 @@ def execute(
                 (result.expected if key in allowed else result.failures).append(finding)
         if progress and sys.stderr.isatty():
             print(f"\r{i + 1}/{len(chosen)} {op.name:<40}", end="", file=sys.stderr)
+    result.messages = list(getattr(context.runtime, "validation_messages", ()))
     result.passed_unexpectedly = [f"{op} {mode}" for op, mode in sorted(allowed - seen)]
     result.unsampled = [
         op.name
