@@ -60,6 +60,15 @@ def test_scatter_leaves_out_what_is_outside(vk, count):
     np.testing.assert_array_equal(y, [count / 4, 0, count / 4, 0])
 
 
+def test_scatter_of_very_many_duplicates(vk):
+    n = 70_000  # software drivers cut loops off after 65535 turns
+    index = np.where(np.arange(n) == 5, 1, 0).astype("i4")
+    y = vk("scatter", np.zeros(3, "f4"), index, np.ones(n, "f4"), axis=0, mode="add")
+    np.testing.assert_array_equal(y, [n - 1, 1, 0])
+    y = vk("scatter", np.zeros(3, "f4"), index, np.arange(n, dtype="f4"), axis=0, mode="set")
+    np.testing.assert_array_equal(y, [n - 1, 5, 0])
+
+
 def test_scatter_of_integers_and_flags(vk, rng):
     index = rng.integers(0, 5, 50).astype("i4")
     for code in ("i8", "u1", "?"):

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import data, mapping
 from grilly_backend_vulkan.kernels.sort import sorted_keys
-from grilly_backend_vulkan.kernels.support import ALL, COMPLEX, HALVES, add, groups_for
+from grilly_backend_vulkan.kernels.support import ALL, COMPLEX, HALVES, MAX_TURNS, add, groups_for
 
 __all__ = ["launch_scatter", "register"]
 
 MODES: Final = {"set": 0, "add": 1, "min": 2, "max": 3}
-_PUSH: Final = struct.Struct("<4Q4I")
+_PUSH: Final = struct.Struct("<4Q6I")
 _GROUP: Final = 256
 _NOWHERE: Final = 0xFFFFFFFF
 _FEW: Final = 32  # positions that each thread may as well go through by itself
@@ -61,9 +61,12 @@ def launch_scatter(
     code = out.dtype.code
     name = f"scatter_s{out.dtype.itemsize}" if code in COMPLEX else f"scatter_{code}"
     pipeline = stream.pipeline(name, (MODES[mode], many))
-    threads = outer * inner * (count if many else 1)
-    push = _PUSH.pack(*addresses, *sizes)
-    stream.launch(pipeline, groups_for(threads, _GROUP), push, [places, order, updates, out], [out])
+    groups = groups_for(outer * inner * (count if many else 1), _GROUP)
+    most = MAX_TURNS if stream.facts.software else count
+    last = count if many and mode != "set" else 1
+    for first in range(0, last, most):
+        push = _PUSH.pack(*addresses, *sizes, first, most)
+        stream.launch(pipeline, groups, push, [places, order, updates, out], [out])
 
 
 def _scatter(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:

@@ -154,7 +154,8 @@ def _has_elements(c: Any) -> bool:
 def _longest(shape: tuple[int, ...], attrs: dict[str, Any]) -> int:
     """Return the elements that one work group goes through."""
     if "axis" in attrs:
-        return shape[attrs["axis"]]
+        axis: int = attrs["axis"]
+        return shape[axis]
     if "normalized_shape" in attrs:
         return math.prod(attrs["normalized_shape"])
     return math.prod(shape) // shape[1]

@@ -6,15 +6,13 @@ import math
 import struct
 from typing import Any, Final
 
-from grilly_backend_vulkan.kernels.support import WIDENED, groups_for
+from grilly_backend_vulkan.kernels.support import MAX_TURNS, WIDENED, groups_for
 
 __all__ = ["register"]
 
 _PUSH: Final = struct.Struct("<3Q24i")
 LARGEST, MEAN, MEAN_VJP, LARGEST_VJP = 0, 1, 2, 3
 _GROUP: Final = 256
-_LONG_PLANE: Final = 1 << 14
-_MANY_PLANES: Final = 256
 
 
 def _three(values: Any, filler: int) -> list[int]:
@@ -73,9 +71,9 @@ def _suits(c: Any) -> bool:
 
 
 def _short_planes(c: Any) -> bool:
-    """Whether a thread for each plane is enough; few long planes go through a scatter."""
-    shape = c.outs[0].shape
-    return _suits(c) and (math.prod(shape[2:]) <= _LONG_PLANE or math.prod(shape[:2]) >= _MANY_PLANES)
+    """Whether a thread for each plane is enough; longer planes go through a scatter."""
+    longest = max(math.prod(s.shape[2:]) for s in (*c.ins, *c.outs))
+    return _suits(c) and longest <= MAX_TURNS
 
 
 def register(kernels: Any, runtime: Any) -> None:
