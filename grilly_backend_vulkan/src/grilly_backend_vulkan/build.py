@@ -104,10 +104,18 @@ _TABLE: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+#: Rows and columns of the tiles of `conv_tiles`; sums over places put columns of a tile together, so rows are padded.
+_CONV_TILES: Final = ((64, 64), (64, 128), (128, 64), (128, 128))
+
+
 def variants() -> Iterator[Variant]:
     """Yield everything there is to compile."""
     for name in _PLAIN:
         yield Variant(name, name)
+    for rows, columns in _CONV_TILES:
+        for kind, padded in (("data", 0), ("weight", 1)):
+            defines: dict[str, str | int] = {"BM": rows, "BN": columns, "PADDED": padded}
+            yield Variant(f"conv_tiles_{kind}_{rows}x{columns}", "conv_tiles", defines)
     yield Variant("cast", "cast")
     yield Variant("cast_f64", "cast", {"USE_F64": 1}, ("f64",))
     for source, codes in _TABLE.items():

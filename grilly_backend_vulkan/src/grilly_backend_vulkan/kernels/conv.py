@@ -1,4 +1,7 @@
-"""Convolution and its gradients: products of matrices whose elements are looked up in the input."""
+"""Convolution and its gradients: products of matrices whose elements are looked up in the input.
+
+Few channels and small problems are done here, element by element in one launch; `conv_tiles` does what is large.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
+from grilly_backend_vulkan.kernels import conv_tiles
+from grilly_backend_vulkan.kernels.conv_geometry import Geometry
 from grilly_backend_vulkan.kernels.reduce import sum_parts
 from grilly_backend_vulkan.kernels.support import MAX_GROUPS, WIDENED
 
@@ -18,77 +23,66 @@ _WANTED_GROUPS: Final = 512  # enough to fill a large device
 _LEAST_PART: Final = 256  # of k
 
 
-def _three(values: Any, filler: int) -> list[int]:
-    """Pad in front to three axes."""
-    return [filler] * (3 - len(values)) + list(values)
-
-
-def _geometry(attrs: dict[str, Any], size: Any, count: Any, kernel: Any) -> list[int]:
-    pairs = zip(_three(kernel, 1), _three(attrs["dilation"], 1), strict=True)
-    lows = _three([low for low, _ in attrs["padding"]], 0)
-    strides = zip(_three(attrs["stride"], 1), lows, strict=True)
-    return [
-        *_three(size, 1), *_three(count, 1), *(k | d << 16 for k, d in pairs),
-        *(s | (low & 0xFFFF) << 16 for s, low in strides),
-    ]  # fmt: skip
-
-
 def _tile(m: int, n: int) -> int:
     side = min(m, n)
     return 1 if side <= 16 else 2 if side <= 32 or m * n <= 128 * 128 else 4
 
 
 def _launch(
-    stream: Any, mode: int, out: Any, views: tuple[Any, Any, Any], sizes: tuple[int, int, int],
-    channels: tuple[int, int, int], geometry: list[int], axes: int,
-) -> None:  # fmt: skip
-    """Launch one product of `sizes` m, n, k for groups of `channels` (out, in, groups)."""
+    stream: Any,
+    mode: int,
+    out: Any,
+    views: tuple[Any, Any, Any],
+    sizes: tuple[int, int, int],
+    geometry: Geometry,
+) -> None:
+    """Launch one product of `sizes` m, n, k."""
     m, n, k = sizes
     tile = _tile(m, n)
     side = 16 * tile
-    tiles = -(-m // side) * -(-n // side) * channels[2]
+    tiles = -(-m // side) * -(-n // side) * geometry.groups
     chunks = 1
     if mode == WEIGHT:  # few tiles, long sums: cut these, in a way that depends on sizes alone
         chunks = max(1, min(_WANTED_GROUPS // tiles, k // _LEAST_PART))
     target = out if chunks == 1 else stream.scratch(4 * chunks * math.prod(out.shape))
-    chunk = -(-k // chunks)
     addresses = [0 if v is None else stream.address(v) for v in (target, *views)]
-    push = _PUSH.pack(*addresses, *geometry, m, n, k, *channels, chunk, chunks)
+    channels = (geometry.outs, geometry.ins, geometry.groups)
+    push = _PUSH.pack(*addresses, *geometry.numbers(), m, n, k, *channels, -(-k // chunks), chunks)
     reads = [v for v in views if v is not None]
     groups = (min(tiles * chunks, MAX_GROUPS), 1, 1)
-    stream.launch(stream.pipeline("conv", (mode, tile, axes)), groups, push, reads, [target])
+    stream.launch(stream.pipeline("conv", (mode, tile, geometry.axes)), groups, push, reads, [target])
     if chunks > 1:
         sum_parts(stream, out, target, math.prod(out.shape), chunks)
 
 
 def _conv(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    x, weight, bias = ins
-    out, groups = outs[0], attrs["groups"]
-    taps, places = math.prod(weight.shape[2:]), math.prod(out.shape[2:])
-    channels = (weight.shape[0] // groups, weight.shape[1], groups)
-    sizes = (channels[0], x.shape[0] * places, channels[1] * taps)
-    geometry = _geometry(attrs, x.shape[2:], out.shape[2:], weight.shape[2:])
-    _launch(stream, FORWARD, out, (weight, x, bias), sizes, channels, geometry, len(x.shape) - 2)
+    (x, weight, bias), out = ins, outs[0]
+    g = Geometry.of(x, weight, out, attrs)
+    if conv_tiles.suits(g):
+        conv_tiles.forward(stream, out, x, weight, bias, g)
+    else:
+        sizes = (g.outs, g.batch * g.places, g.ins * g.taps)
+        _launch(stream, FORWARD, out, (weight, x, bias), sizes, g)
 
 
 def _conv_input_grad(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    g, weight = ins
-    out, groups = outs[0], attrs["groups"]
-    taps, places = math.prod(weight.shape[2:]), math.prod(out.shape[2:])
-    channels = (weight.shape[0] // groups, weight.shape[1], groups)
-    sizes = (channels[1], g.shape[0] * places, channels[0] * taps)
-    geometry = _geometry(attrs, out.shape[2:], g.shape[2:], weight.shape[2:])
-    _launch(stream, INPUT, out, (weight, g, None), sizes, channels, geometry, len(g.shape) - 2)
+    (grad, weight), out = ins, outs[0]
+    g = Geometry.of(out, weight, grad, attrs)
+    if conv_tiles.suits(g):
+        conv_tiles.input_grad(stream, out, grad, weight, g)
+    else:
+        sizes = (g.ins, g.batch * g.plane, g.outs * g.taps)
+        _launch(stream, INPUT, out, (weight, grad, None), sizes, g)
 
 
 def _conv_weight_grad(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    g, x = ins
-    out, groups = outs[0], attrs["groups"]
-    taps, places = math.prod(out.shape[2:]), math.prod(g.shape[2:])
-    channels = (out.shape[0] // groups, out.shape[1], groups)
-    sizes = (channels[0], channels[1] * taps, g.shape[0] * places)
-    geometry = _geometry(attrs, x.shape[2:], g.shape[2:], out.shape[2:])
-    _launch(stream, WEIGHT, out, (g, x, None), sizes, channels, geometry, len(g.shape) - 2)
+    (grad, x), out = ins, outs[0]
+    g = Geometry.of(x, out, grad, attrs)
+    if conv_tiles.suits(g):
+        conv_tiles.weight_grad(stream, out, grad, x, g)
+    else:
+        sizes = (g.outs, g.ins * g.taps, g.batch * g.places)
+        _launch(stream, WEIGHT, out, (grad, x, None), sizes, g)
 
 
 def _suits(c: Any) -> bool:

@@ -77,10 +77,13 @@ def _launch(
     stream.launch(pipeline, groups, push, [x] if chosen is None else [x, chosen], [out])
 
 
-def sum_parts(stream: Any, out: Any, parts: Any, outputs: int, chunks: int) -> None:
-    """Sum `parts` of the type of `out`, packed as [chunks, outputs], into the packed `out`."""
+def sum_parts(stream: Any, out: Any, parts: Any, outputs: int, chunks: int, order: Any = None) -> None:
+    """Sum `parts` of the type of `out`, packed as [chunks, outputs], into the packed `out`.
+
+    `order` is (shape, strides) of the outputs within a part, where these are not those of `out`.
+    """
     sizes = (outputs, chunks, 1, chunks)
-    outer, inner = _axes([outputs], [1]), _axes([chunks], [outputs])
+    outer, inner = _axes(*(order or ([outputs], [1]))), _axes([chunks], [outputs])
     _launch(stream, f"reduce_{out.dtype.code}", SUM, False, out, parts, sizes, outer, inner)
 
 

@@ -1,0 +1,72 @@
+"""Convolution and its gradients, by every way there is, against the CPU in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grilly_backend_vulkan.kernels import conv_tiles
+
+#: shape of x, shape of weight, stride, padding, dilation, groups
+CASES = [
+    ((2, 16, 9, 12), (32, 16, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+    ((3, 20, 11, 7), (17, 20, 3, 2), (2, 3), ((1, 0), (2, 1)), (2, 1), 1),
+    ((2, 32, 8, 8), (72, 16, 1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), 2),
+    ((1, 16, 5, 5), (16, 16, 2, 2), (3, 3), ((0, 0), (0, 1)), (1, 1), 1),
+    ((2, 33, 70), (16, 33, 5), (2,), ((2, 2),), (1,), 1),
+    ((1, 17, 4, 5, 6), (18, 17, 2, 3, 2), (1, 2, 1), ((1, 1), (0, 1), (0, 0)), (1, 1, 2), 1),
+    ((1, 130, 12, 12), (140, 130, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+]  # fmt: skip
+IDS = [f"{x}*{w}" for x, w, *_ in CASES]
+
+
+@pytest.fixture(params=[(64, 64), (64, 128), (128, 64), (128, 128)], ids=str)
+def tile(request, monkeypatch):
+    """Everything by tiles of one size, whatever its size."""
+    if (
+        request.param == (128, 128)
+        and request.getfixturevalue("vk").context.runtime.facts.shared_memory < 33792
+    ):
+        pytest.skip("the device has too little shared memory")
+    monkeypatch.setattr(conv_tiles, "suits", lambda geometry: True)
+    monkeypatch.setattr(conv_tiles, "_tile", lambda *_: request.param)
+    return request.param
+
+
+def check(vk, wide, rng, case):
+    """Compare the three ops with the CPU's in float64, relative to the largest value."""
+    x_shape, w_shape, stride, padding, dilation, groups = case
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    x, w, b = (rng.standard_normal(s).astype("f4") for s in (x_shape, w_shape, w_shape[:1]))
+    y = wide("nn.conv", *(t.astype("f8") for t in (x, w, b)), **how)
+    g = rng.standard_normal(y.shape).astype("f4")
+    close(vk("nn.conv", x, w, b, **how), y)
+    close(vk("nn.conv", x, w, None, **how), wide("nn.conv", x.astype("f8"), w.astype("f8"), None, **how))
+    for name, other, shape in (
+        ("nn.conv_input_grad", w, {"input_shape": x_shape}),
+        ("nn.conv_weight_grad", x, {"weight_shape": w_shape}),
+    ):
+        expected = wide(name, g.astype("f8"), other.astype("f8"), **shape, **how)
+        close(vk(name, g, other, **shape, **how), expected)
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_tiles(vk, wide, rng, tile, case):
+    check(vk, wide, rng, case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_tiles_whose_sums_are_cut(vk, wide, rng, monkeypatch, case):
+    monkeypatch.setattr(conv_tiles, "suits", lambda geometry: True)
+    monkeypatch.setattr(conv_tiles, "_LEAST_STEPS", dict.fromkeys(range(3), 2))
+    check(vk, wide, rng, case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_element_by_element(vk, wide, rng, monkeypatch, case):
+    monkeypatch.setattr(conv_tiles, "suits", lambda geometry: False)
+    check(vk, wide, rng, case)
