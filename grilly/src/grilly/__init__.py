@@ -20,7 +20,20 @@ if TYPE_CHECKING:
 
 __all__ = list(grilly_core.__all__)
 _SUBMODULES: Final = frozenset(
-    ["autograd", "cli", "data", "functional", "io", "linalg", "nn", "optim", "random", "testing", "training"]
+    [
+        "autograd",
+        "cli",
+        "data",
+        "fft",
+        "functional",
+        "io",
+        "linalg",
+        "nn",
+        "optim",
+        "random",
+        "testing",
+        "training",
+    ]
 )
 
 

@@ -74,7 +74,7 @@ _CONSTANTS: Final = {
     "newaxis": None,
 }
 _SUBMODULES: Final = frozenset(
-    ["autograd", "data", "functional", "io", "linalg", "nn", "optim", "random", "testing", "training"]
+    ["autograd", "data", "fft", "functional", "io", "linalg", "nn", "optim", "random", "testing", "training"]
 )
 
 

@@ -4,6 +4,7 @@ from grilly_core.ops import (
     complex,
     creation,
     elementary,
+    fft,
     index,
     linalg,
     loss,
@@ -24,7 +25,7 @@ from grilly_core.ops import (
 )
 
 __all__ = [
-    "complex", "creation", "elementary", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations",
+    "complex", "creation", "elementary", "fft", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations",
     "nn_conv", "nn_embedding", "nn_norm", "nn_pool",
     "optim", "primitives", "random", "reduce", "structure", "views",
 ]  # fmt: skip
