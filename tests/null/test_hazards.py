@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grilly_core.hazards import HazardTracker, Intervals
+from grilly_core.hazards import HazardTracker, Intervals, dependency_levels
 
 RANGES = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1]))
 ACCESS = st.tuples(st.integers(0, 2), RANGES).map(lambda p: (p[0], *p[1]))
@@ -85,3 +85,16 @@ def test_a_chain_in_place_needs_a_barrier_each_time():
     tracker = HazardTracker()
     steps = [tracker.launch([(0, 0, 64)], [(0, 0, 64)]) for _ in range(4)]
     assert steps == [False, True, True, True]
+
+
+@given(LAUNCHES)
+def test_levels_are_the_longest_chains(launches):
+    """Against the definition, on sets of single bytes."""
+    accesses = [(_bytes(r), _bytes(w)) for r, w in launches]
+    levels = []
+    for i, (r, w) in enumerate(accesses):
+        waits_for = [
+            levels[j] for j, (x, y) in enumerate(accesses[:i]) if r & y or w & y or w & x
+        ]  # fmt: skip
+        levels.append(max(waits_for, default=-1) + 1)
+    assert dependency_levels(launches) == levels

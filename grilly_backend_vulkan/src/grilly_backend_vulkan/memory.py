@@ -1,9 +1,10 @@
 """Device memory: a sub-allocating pool.
 
 The driver's allocations cost some 100 µs each, so they are large `Block`s that many buffers share. Freed memory may
-be handed out again at once, although launches that use it have not run: launches run in order, and the hazard
-tracker, which sees addresses, puts a barrier between the old use and the new one. Only the host must not touch
-memory that is still in use, for which each allocation knows the last submission that uses it.
+be handed out again at once, although launches that use it have not run: launches run in order, and pieces keep the
+levels of their last use when they are cut and joined, so that the stream puts a barrier between the old use and the
+new one. Only the host must not touch memory that is still in use, for which each allocation knows the last submission
+that uses it.
 """
 
 from __future__ import annotations
@@ -42,9 +43,13 @@ class Allocation:
         Bytes reserved.
     used : int
         Number of the last submission that uses the memory.
+    read, written : int
+        The stream's level of the last launch that reads or writes it.
     """
 
-    __slots__ = ("_next", "_previous", "address", "block", "free", "nbytes", "offset", "size", "used")
+    __slots__ = (
+        "_next", "_previous", "address", "block", "free", "nbytes", "offset", "read", "size", "used", "written",
+    )  # fmt: skip
 
     def __init__(self, block: Block, offset: int, size: int) -> None:
         self.block = block
@@ -52,7 +57,7 @@ class Allocation:
         self.size = size
         self.address = block.address + offset
         self.nbytes = _FREED
-        self.used = 0
+        self.used = self.read = self.written = 0
         self.free = True
         self._previous: Allocation | None = None
         self._next: Allocation | None = None
@@ -89,7 +94,7 @@ class _Pool:
         self._remove(piece)
         if piece.size > size:
             rest = Allocation(piece.block, piece.offset + size, piece.size - size)
-            rest.used = piece.used
+            rest.used, rest.read, rest.written = piece.used, piece.read, piece.written
             rest._previous, rest._next = piece, piece._next
             if piece._next is not None:
                 piece._next._previous = rest
@@ -113,6 +118,7 @@ class _Pool:
     def _join(self, first: Allocation, second: Allocation) -> None:
         first.size += second.size
         first.used = max(first.used, second.used)
+        first.read, first.written = max(first.read, second.read), max(first.written, second.written)
         first._next = second._next
         if second._next is not None:
             second._next._previous = first

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -17,6 +18,8 @@ from grilly_backend_vulkan.facts import DeviceQuery, Facts
 from grilly_backend_vulkan.logical import Block, LogicalDevice
 from grilly_backend_vulkan.memory import Allocation, Memory
 from grilly_backend_vulkan.pipelines import Constant, Pipeline, Pipelines
+from grilly_backend_vulkan.prepared import Prepared
+from grilly_backend_vulkan.relocatable import Bound, Kernel
 from grilly_backend_vulkan.ring import Ring
 from grilly_backend_vulkan.stream import Stream
 from grilly_core.buffer import DeviceBuffer, View, contiguous_spec
@@ -76,7 +79,7 @@ class VulkanRuntime:
         self._arguments: Ring | None = None
         self._readback: Block | None = None
         self._reading = threading.Lock()
-        self._byte = as_dtype("u8")
+        self.byte = as_dtype("u8")
 
     @property
     def usable(self) -> bool:
@@ -92,9 +95,11 @@ class VulkanRuntime:
 
     def alloc(self, nbytes: int) -> Allocation:
         """Return new memory of `nbytes` bytes, with undefined content."""
-        self.stream.check_usable()
+        if self.stream.failure is not None:
+            self.stream.check_usable()
         with self.stream.lock:
-            self._collect()
+            if self.released:
+                self._collect()
             return self.memory.alloc(nbytes)
 
     def free(self, handle: Allocation) -> None:
@@ -202,6 +207,10 @@ class VulkanRuntime:
         """Return the address of a copy of `data`, valid for the next launch of this thread."""
         self.stream.check_usable()
         with self.stream.lock:
+            if self.stream.preparing is not None:
+                view = self._temporary(len(data))
+                self.stream.preparing.store(view, bytes(data))
+                return self.address(view)
             if self._arguments is None:
                 near = self.device.main if self.device.main.mapped else self.device.upload
                 self._arguments = Ring(self.device, near, _ARGUMENTS, self.stream)
@@ -211,11 +220,21 @@ class VulkanRuntime:
 
     def scratch(self, nbytes: int) -> View:
         """Return temporary memory as a view of bytes; letting go of it frees it after the launches recorded so far."""
-        handle = self.alloc(nbytes)
+        view = self._temporary(nbytes)
+        return view if self.stream.preparing is None else self.stream.preparing.keep(view)
+
+    def _temporary(self, nbytes: int) -> View:
         owner: Any = self  # as for core's contexts: what gets the handle back, and has a device's name
-        return View(
-            DeviceBuffer(owner, handle, nbytes), contiguous_spec((nbytes,), self._byte, owner), 0, None
-        )
+        buffer = DeviceBuffer(owner, self.alloc(nbytes), nbytes)
+        return View(buffer, contiguous_spec((nbytes,), self.byte, owner), 0, None)
+
+    def bind(self, fn: Kernel) -> Bound:
+        """Return what a plan calls in place of a kernel: its launches are remembered, see `relocatable`."""
+        return Bound(fn)
+
+    def prepare(self, record: Callable[[], None]) -> Prepared:
+        """Return the launches that `record` makes as a program that is submitted at once; see `prepared`."""
+        return Prepared(self.stream, record)
 
     def register_kernels(self, kernels: KernelRegistry) -> None:
         """Declare the kernels of this package."""

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
     from grilly_core.device import Context
 
-__all__ = ["Buffer", "DeviceBuffer", "Spec", "View", "contiguous_spec", "is_sole_owner", "make_spec"]
+__all__ = [
+    "Buffer",
+    "DeviceBuffer",
+    "LentBuffer",
+    "Spec",
+    "View",
+    "contiguous_spec",
+    "is_sole_owner",
+    "make_spec",
+]
 
 _LIMIT: Final = 1 << 15
 
@@ -56,6 +65,26 @@ class DeviceBuffer(Buffer):
 
     def __del__(self) -> None:
         self.context.released.append(self.handle)
+
+
+class LentBuffer(Buffer):
+    """Memory that belongs to another buffer, which it keeps alive, and that may move while it is lent.
+
+    Attributes
+    ----------
+    lender : Buffer
+    """
+
+    __slots__ = ("__weakref__", "lender")
+
+    def __init__(self, lender: Buffer) -> None:
+        super().__init__(lender.context, lender.handle, lender.nbytes)
+        self.lender = lender
+
+    def move_to(self, lender: Buffer) -> None:
+        """Show the memory of another buffer of the same size, which must hold the same bytes."""
+        self.lender = lender
+        self.handle = lender.handle
 
 
 class Spec:

@@ -30,7 +30,9 @@ __all__ = [
     "Context",
     "Device",
     "Runtime",
+    "SupportsBinding",
     "SupportsHostMap",
+    "SupportsPrograms",
     "close_all",
     "default_context",
     "default_device",
@@ -69,6 +71,22 @@ class SupportsHostMap(Protocol):
     """A runtime whose memory is the host's: handles are ndarrays and kernels get `View.array`."""
 
     host_mapped: bool
+
+
+@runtime_checkable
+class SupportsBinding(Protocol):
+    """A runtime that may run a kernel differently once it knows that only operands will change."""
+
+    def bind(self, fn: Callable[..., None]) -> Callable[..., None]:
+        """Return what one plan calls in place of kernel `fn`, always with the same layouts and attributes."""
+
+
+@runtime_checkable
+class SupportsPrograms(Protocol):
+    """A runtime that can be told a list of launches once and run it many times; see `grilly_core.capture`."""
+
+    def prepare(self, record: Callable[[], None]) -> Any:
+        """Return an object whose ``run()`` does what the kernels called by `record` did, on the same memory."""
 
 
 class Backend(Protocol):
@@ -153,7 +171,13 @@ class Context:
         own: deque[Any] | None = getattr(runtime, "released", None)
         self.released: deque[Any] = deque() if own is None else own
         self.closed = False
-        self.empty: Callable[[Spec], View] = self._empty_mapped if self.host_mapped else self._empty_remote
+        self.empty: Callable[[Spec], View] = (
+            self._empty_mapped
+            if self.host_mapped
+            else self._empty_remote
+            if own is None
+            else self._empty_collected
+        )
         self.view: Callable[[Buffer, Spec, int], View] = (
             self._view_mapped if self.host_mapped else self._view_remote
         )
@@ -167,6 +191,11 @@ class Context:
         self.collect()
         handle = self.runtime.alloc(spec.nbytes)
         return View(DeviceBuffer(self, handle, spec.nbytes), spec, 0, None)
+
+    def _empty_collected(self, spec: Spec) -> View:
+        """As `_empty_remote`, where the runtime itself frees what has died."""
+        nbytes = spec.nbytes
+        return View(DeviceBuffer(self, self.runtime.alloc(nbytes), nbytes), spec, 0, None)
 
     def collect(self) -> None:
         """Free the handles whose buffers have died."""

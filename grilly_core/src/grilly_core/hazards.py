@@ -2,15 +2,16 @@
 
 Launches between two barriers may run in any order, or at once. `HazardTracker` keeps what was read and written since
 the last barrier and says, for each launch, whether a barrier must come first: because it reads what was written
-(RAW), or writes what was written (WAW) or read (WAR).
+(RAW), or writes what was written (WAW) or read (WAR). Where a whole list of launches is known beforehand,
+`dependency_levels` sorts it into the fewest groups with a barrier between each two.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Access", "HazardTracker", "Intervals"]
+__all__ = ["Access", "HazardTracker", "Intervals", "dependency_levels"]
 
 #: A buffer's id, the first byte and the byte after the last one.
 Access = tuple[int, int, int]
@@ -110,3 +111,32 @@ class HazardTracker:
                     found = table[buffer] = Intervals()
                 found.add(start, stop)
         return needed
+
+
+def dependency_levels(launches: Iterable[tuple[Sequence[Access], Sequence[Access]]]) -> list[int]:
+    """Return for each launch (reads, writes) the length of the longest chain of launches that it must wait for.
+
+    Launches of one level may run in any order, and every launch only depends on lower levels.
+
+    Examples
+    --------
+    >>> a, b, c = (1, 0, 4), (2, 0, 4), (3, 0, 4)
+    >>> dependency_levels([([], [a]), ([a], [b]), ([], [c]), ([b, c], [a])])
+    [0, 1, 0, 2]
+    """
+    levels: list[int] = []
+    history: dict[int, list[tuple[int, int, int, bool]]] = {}
+    for reads, writes in launches:
+        level = 0
+        for accesses, writing in ((reads, False), (writes, True)):
+            for buffer, start, stop in accesses:
+                for other_start, other_stop, other, wrote in history.get(buffer, ()):
+                    overlap = max(start, other_start) < min(stop, other_stop)
+                    if overlap and (writing or wrote) and other >= level:
+                        level = other + 1
+        for accesses, writing in ((reads, False), (writes, True)):
+            for buffer, start, stop in accesses:
+                if start < stop:
+                    history.setdefault(buffer, []).append((start, stop, level, writing))
+        levels.append(level)
+    return levels

@@ -105,7 +105,9 @@ class KernelPlan(Plan):
     ) -> None:
         self.op = op
         self.kernel = kernel
-        self.fn = kernel.fn if any(s.size for s in out_specs) else _nothing
+        bind = getattr(context.runtime, "bind", None)
+        fn = kernel.fn if bind is None else bind(kernel.fn)
+        self.fn = fn if any(s.size for s in out_specs) else _nothing
         self.context = context
         self.stream = context.stream
         self.prepare = prepare if any(prepare) else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import mapping
 from grilly_backend_vulkan.kernels.support import ALL, BOOL, CODES, FLOATS, HALVES, INTEGERS, add
+from grilly_core.layout import expand_strides
 
 __all__ = ["register"]
 
@@ -32,9 +33,18 @@ def _apply(family: str, constants: tuple[int, ...]) -> Callable[..., None]:
     """Return the kernel that runs the shader ``family_dtype``; the type is that of the last input."""
 
     def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        mapping.run(stream, f"{family}_{ins[-1].dtype.code}", constants, (outs[0], *ins))
+        run_broadcast(stream, f"{family}_{ins[-1].dtype.code}", constants, (outs[0], *ins))
 
     return kernel
+
+
+def run_broadcast(
+    stream: Any, name: str, constants: tuple[int, ...], views: Sequence[Any], **options: Any
+) -> None:
+    """Launch an elementwise shader on inputs that repeat along axes of the output."""
+    shape = views[0].shape
+    strides = tuple(expand_strides(v.shape, v.strides, shape) for v in views)
+    mapping.run(stream, name, constants, views, strides=strides, **options)
 
 
 def _unary_codes(name: str) -> frozenset[str]:
@@ -56,7 +66,7 @@ def _binary_codes(name: str) -> frozenset[str]:
 
 
 def _where(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    mapping.run(stream, f"where_s{outs[0].dtype.itemsize}", (), (outs[0], *ins))
+    run_broadcast(stream, f"where_s{outs[0].dtype.itemsize}", (), (outs[0], *ins))
 
 
 def _cast(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
@@ -71,9 +81,9 @@ def register(kernels: Any, runtime: Any) -> None:
     for name, number in UNARY.items():
         add(kernels, name, _apply("unary", (number,)), _unary_codes(name))
     for name, number in BINARY.items():
-        add(kernels, name, _apply("binary", (number,)), _binary_codes(name))
+        add(kernels, name, _apply("binary", (number,)), _binary_codes(name), layout="broadcast")
     for name, number in (("eq", 0), ("lt", 1)):
-        add(kernels, name, _apply("compare", (number,)), _REALS | BOOL)
+        add(kernels, name, _apply("compare", (number,)), _REALS | BOOL, layout="broadcast")
     add(kernels, "isnan", _apply("isnan", ()), FLOATS)
-    kernels.add("where", _where, dtypes=ALL)
+    kernels.add("where", _where, dtypes=ALL, layout="broadcast")
     add(kernels, "cast", _cast, _REALS | BOOL)

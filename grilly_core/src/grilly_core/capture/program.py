@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Sequence
 from typing import Any, Final
 
 from grilly_core import config, dtypes
 from grilly_core.apply import plan_of
-from grilly_core.buffer import Buffer, View, contiguous_spec
+from grilly_core.buffer import Buffer, LentBuffer, View, contiguous_spec
 from grilly_core.capture.cells import Cell
 from grilly_core.capture.recorder import Entry, Record
 from grilly_core.errors import CaptureError
@@ -21,12 +22,23 @@ _copy: Final = Handle("strided_copy")
 __all__ = ["Program"]
 
 
+#: Smaller temporaries of a prepared program have memory of their own: sharing would order independent launches.
+_SHARED_BYTES: Final = 1 << 20
+
+
 class Program:
     """A recorded step bound to memory.
+
+    On a device that takes programs (`SupportsPrograms`) a replay is one submission, elsewhere a loop over kernels.
 
     Parameters
     ----------
     record : Record
+
+    Attributes
+    ----------
+    prepared : object or None
+        The device's form of the launches.
     """
 
     def __init__(self, record: Record) -> None:
@@ -37,7 +49,9 @@ class Program:
         self.roles = recorder.roles
         self.specs = recorder.specs
         self.record = record
+        self._prepare = getattr(self.context.runtime, "prepare", None)
         self._buffers: dict[int, Buffer] = {}
+        self._lendings: list[weakref.ref[LentBuffer]] = []
         self._views: dict[Ref, View] = {}
         self._bind_memory()
         self._append_state_copies()
@@ -83,11 +97,13 @@ class Program:
         kept = {r.slot for r in self.record.ends if r is not None} | {
             r.slot for r in refs_of(self.record.outputs)
         }
+        least = 0 if self._prepare is None else _SHARED_BYTES
         free: dict[int, list[Buffer]] = {}
         for i, entry in enumerate(self.entries):
             for ref in entry.outs:
                 if self.roles[ref.slot] == "temporary" and ref.slot not in self._buffers:
-                    pool = free.get(self.specs[ref.slot].nbytes)
+                    nbytes = self.specs[ref.slot].nbytes
+                    pool = free.get(nbytes) if nbytes >= least else None
                     self._buffers[ref.slot] = pool.pop() if pool else self._fresh(ref.slot)
             for ref in {r for r in (*entry.ins, *entry.outs) if r is not None}:
                 slot = ref.slot
@@ -98,8 +114,15 @@ class Program:
     def _append_state_copies(self) -> None:
         """States that ended on other memory are copied to their own slot; via temporaries where slots trade places."""
         moves: list[tuple[Ref, Ref]] = []
+        read = {r.slot for e in self.entries for r in e.ins if r is not None}
+        read |= {r.slot for r in refs_of(self.record.outputs)}
+        read |= {r.slot for r in self.record.ends if r is not None}
         for i, (start, end) in enumerate(zip(self.record.starts, self.record.ends, strict=True)):
             if end is not None and end.slot != start:
+                if start not in read and self.roles[end.slot] == "temporary" and self._fills(end):
+                    # what was there before the step does not matter: the new value may stay where it is made
+                    self.roles[end.slot], self.record.starts[i] = "state", end.slot
+                    continue
                 if start < 0:  # a gradient that was not there before the step
                     self.record.starts[i] = start = self._new_state(end)
                 target = Ref(start, contiguous_spec(end.spec.shape, end.spec.dtype, self.context), 0, False)
@@ -111,6 +134,15 @@ class Program:
                     moves.append((end, target))
         for source, target in moves:
             self._append_copy(source, target)
+
+    def _fills(self, ref: Ref) -> bool:
+        """Whether a reference shows exactly what its slot holds."""
+        spec = self.specs[ref.slot]
+        return (
+            ref.offset == 0
+            and ref.spec.contiguous
+            and (ref.spec.size, ref.spec.dtype) == (spec.size, spec.dtype)
+        )
 
     def _new_state(self, like: Ref) -> int:
         spec = contiguous_spec((like.spec.size,), like.spec.dtype, self.context)
@@ -144,6 +176,7 @@ class Program:
             )
             for e in self.entries
         ]
+        self.prepared = None if self._prepare is None else self._prepare(self._launch)
         self._inputs = [self._whole(s) for s in self.record.inputs]
         self._random = [(g, self._whole(s), n) for g, s, n in self.record.random]
         self._states = [
@@ -177,6 +210,7 @@ class Program:
 
     def replay(self, inputs: Sequence[Tensor]) -> Any:
         """Run the step on new inputs and return its results."""
+        self._reclaim_outputs()
         self._take_state()
         for view, tensor in zip(self._inputs, inputs, strict=True):
             source = tensor._value
@@ -186,12 +220,18 @@ class Program:
             fresh = self.context.upload(generator.state_words(), dtypes.uint32)
             self._copied(fresh, view)
             generator.skip(blocks)
-        for fn, stream, outs, ins, attrs in self.launches:
-            fn(stream, outs, ins, attrs)
+        if self.prepared is None:
+            self._launch()
+        else:
+            self.prepared.run()
         for cell, held, end in zip(self.cells, self._states, self.record.ends, strict=True):
             if cell.is_grad:
                 cell.put(held if end is not None else None)
         return self._results(self.record.outputs)
+
+    def _launch(self) -> None:
+        for fn, stream, outs, ins, attrs in self.launches:
+            fn(stream, outs, ins, attrs)
 
     def _take_state(self) -> None:
         """Bring values that were set from outside into their slots, and leave shared ones to their other owners."""
@@ -232,9 +272,28 @@ class Program:
         now = (sys.getrefcount(view), sys.getrefcount(view.buffer))
         return now[0] > self._sole[i][0] + 3 or now[1] > self._sole[i][1]
 
+    def _lent(self, view: View) -> View:
+        """A result where the program left it; it moves away if it is still in use at the next replay."""
+        lent = LentBuffer(view.buffer)
+        self._lendings.append(weakref.ref(lent))
+        return View(lent, view.spec, view.offset, None)
+
+    def _reclaim_outputs(self) -> None:
+        """Copy the earlier results that somebody still holds, since the replay writes where they are."""
+        for reference in self._lendings:
+            lent = reference()
+            if lent is not None:
+                spec = contiguous_spec((lent.nbytes,), dtypes.uint8, self.context)
+                fresh = self.context.empty(spec)
+                self._copied(View(lent, spec, 0, None), fresh)
+                lent.move_to(fresh.buffer)
+        self._lendings.clear()
+
     def _results(self, outputs: Any) -> Any:
         if isinstance(outputs, Ref):
             source = self._shown(outputs)
+            if self.prepared is not None and self.roles[outputs.slot] == "temporary":
+                return Tensor(self._lent(source))
             fresh = self.context.empty(contiguous_spec(source.shape, source.dtype, self.context))
             self._copied(source, fresh)
             return Tensor(fresh)
