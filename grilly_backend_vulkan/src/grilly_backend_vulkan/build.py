@@ -79,8 +79,8 @@ def _typed(code: str) -> dict[str, str | int]:
 
 #: Sources that are compiled once; fused kernels compute in f32.
 _PLAIN: Final = (
-    "random_bits", "positions", "rows", "norm_columns", "channels", "cross_entropy", "optim", "pool", "conv", "fft",
-    "chirp",
+    "random_bits", "positions", "rows", "norm_columns", "channels", "cross_entropy", "optim", "pool", "conv", "conv_depthwise",
+    "fft", "chirp",
 )  # fmt: skip
 #: Source → types it is compiled for.
 _TABLE: Final[dict[str, tuple[str, ...]]] = {

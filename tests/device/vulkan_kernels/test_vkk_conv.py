@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grilly_backend_vulkan.kernels import conv_tiles
+from grilly_backend_vulkan.kernels import conv_depthwise, conv_tiles
 
 #: shape of x, shape of weight, stride, padding, dilation, groups
 CASES = [
@@ -16,6 +16,14 @@ CASES = [
     ((2, 33, 70), (16, 33, 5), (2,), ((2, 2),), (1,), 1),
     ((1, 17, 4, 5, 6), (18, 17, 2, 3, 2), (1, 2, 1), ((1, 1), (0, 1), (0, 0)), (1, 1, 2), 1),
     ((1, 130, 12, 12), (140, 130, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+]  # fmt: skip
+#: one channel in a group
+DEPTHWISE = [
+    ((2, 5, 9, 12), (5, 1, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 5),
+    ((3, 4, 11, 7), (12, 1, 5, 2), (2, 3), ((1, 0), (2, 1)), (2, 1), 4),
+    ((2, 3, 70), (6, 1, 11), (1,), ((5, 5),), (1,), 3),
+    ((2, 3, 4, 5, 6), (3, 1, 2, 3, 2), (1, 2, 1), ((1, 1), (0, 1), (0, 0)), (1, 1, 2), 3),
+    ((8, 2, 40, 41), (2, 1, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 2),
 ]  # fmt: skip
 IDS = [f"{x}*{w}" for x, w, *_ in CASES]
 
@@ -69,4 +77,12 @@ def test_tiles_whose_sums_are_cut(vk, wide, rng, monkeypatch, case):
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_element_by_element(vk, wide, rng, monkeypatch, case):
     monkeypatch.setattr(conv_tiles, "suits", lambda geometry: False)
+    check(vk, wide, rng, case)
+
+
+@pytest.mark.parametrize("case", DEPTHWISE, ids=lambda case: f"{case[0]}*{case[1]}")
+@pytest.mark.parametrize("own", [True, False])
+def test_depthwise(vk, wide, rng, monkeypatch, case, own):
+    if not own:  # by the general kernel
+        monkeypatch.setattr(conv_depthwise, "suits", lambda geometry: False)
     check(vk, wide, rng, case)

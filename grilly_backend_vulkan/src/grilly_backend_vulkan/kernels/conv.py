@@ -1,6 +1,7 @@
 """Convolution and its gradients: products of matrices whose elements are looked up in the input.
 
-Few channels and small problems are done here, element by element in one launch; `conv_tiles` does what is large.
+Few channels and small problems are done here, element by element in one launch; `conv_tiles` does what is large, and
+`conv_depthwise` what has one channel in a group.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from grilly_backend_vulkan.kernels import conv_tiles
+from grilly_backend_vulkan.kernels import conv_depthwise, conv_tiles
 from grilly_backend_vulkan.kernels.conv_geometry import Geometry
 from grilly_backend_vulkan.kernels.reduce import sum_parts
 from grilly_backend_vulkan.kernels.support import MAX_GROUPS, WIDENED
@@ -55,11 +56,17 @@ def _launch(
         sum_parts(stream, out, target, math.prod(out.shape), chunks)
 
 
+def _way(g: Geometry) -> Any:
+    """Return the module that does it, or None for this one."""
+    return next((way for way in (conv_depthwise, conv_tiles) if way.suits(g)), None)
+
+
 def _conv(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     (x, weight, bias), out = ins, outs[0]
     g = Geometry.of(x, weight, out, attrs)
-    if conv_tiles.suits(g):
-        conv_tiles.forward(stream, out, x, weight, bias, g)
+    way = _way(g)
+    if way:
+        way.forward(stream, out, x, weight, bias, g)
     else:
         sizes = (g.outs, g.batch * g.places, g.ins * g.taps)
         _launch(stream, FORWARD, out, (weight, x, bias), sizes, g)
@@ -68,8 +75,9 @@ def _conv(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
 def _conv_input_grad(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     (grad, weight), out = ins, outs[0]
     g = Geometry.of(out, weight, grad, attrs)
-    if conv_tiles.suits(g):
-        conv_tiles.input_grad(stream, out, grad, weight, g)
+    way = _way(g)
+    if way:
+        way.input_grad(stream, out, grad, weight, g)
     else:
         sizes = (g.ins, g.batch * g.plane, g.outs * g.taps)
         _launch(stream, INPUT, out, (weight, grad, None), sizes, g)
@@ -78,8 +86,9 @@ def _conv_input_grad(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) ->
 def _conv_weight_grad(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     (grad, x), out = ins, outs[0]
     g = Geometry.of(x, out, grad, attrs)
-    if conv_tiles.suits(g):
-        conv_tiles.weight_grad(stream, out, grad, x, g)
+    way = _way(g)
+    if way:
+        way.weight_grad(stream, out, grad, x, g)
     else:
         sizes = (g.outs, g.ins * g.taps, g.batch * g.places)
         _launch(stream, WEIGHT, out, (grad, x, None), sizes, g)

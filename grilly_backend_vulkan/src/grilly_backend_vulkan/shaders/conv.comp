@@ -21,52 +21,8 @@ layout(push_constant, std430) uniform Push {
 shared float tile_a[K_TILE][TILE + 1];
 shared float tile_b[K_TILE][TILE + 1];
 
-int kernel(uint d) { return int(push.kernel_dilation[d] & 0xffffu); }
-int dilation(uint d) { return int(push.kernel_dilation[d] >> 16); }
-int stride(uint d) { return int(push.stride_low[d] & 0xffffu); }
-int low(uint d) { return int(push.stride_low[d]) >> 16; }
-uint taps() {
-    uint n = 1u;
-    [[unroll]] for (uint d = 3u - AXES; d < 3u; ++d) n *= uint(kernel(d));
-    return n;
-}
-uint product(int s[3]) {
-    uint n = 1u;
-    [[unroll]] for (uint d = 3u - AXES; d < 3u; ++d) n *= uint(s[d]);
-    return n;
-}
-int coordinate(inout uint i, uint d, int size) {
-    if (d == 3u - AXES) return int(i);
-    uint q = i / uint(size);
-    int c = int(i - q * uint(size));
-    i = q;
-    return c;
-}
-// Flat position in the input that output place `p` and tap `t` meet, or -1 in the padding.
-int met_input(uint p, uint t) {
-    int at = 0, step = 1;
-    [[unroll]] for (uint j = 0u; j < AXES; ++j) {
-        uint d = 2u - j;
-        int x = coordinate(p, d, push.count[d]) * stride(d) + coordinate(t, d, kernel(d)) * dilation(d) - low(d);
-        if (x < 0 || x >= push.size[d]) return -1;
-        at += x * step;
-        step *= push.size[d];
-    }
-    return at;
-}
-// Flat output place whose tap `t` meets position `s` of the input, or -1.
-int met_output(uint s, uint t) {
-    int at = 0, step = 1;
-    [[unroll]] for (uint j = 0u; j < AXES; ++j) {
-        uint d = 2u - j;
-        int x = coordinate(s, d, push.size[d]) + low(d) - coordinate(t, d, kernel(d)) * dilation(d);
-        int q = x / stride(d);
-        if (x < 0 || q * stride(d) != x || q >= push.count[d]) return -1;
-        at += q * step;
-        step *= push.count[d];
-    }
-    return at;
-}
+#include "conv.glsl"
+
 float at(uint64_t p, int64_t i) { return load_f32(p + i * 4); }
 int64_t channel(uint batch, uint group, uint per_group, uint c) {
     return (int64_t(batch) * push.groups + group) * per_group + c;

@@ -30,28 +30,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer Q
 shared vec4 tile_a[2][STEP][BM / 4 + PAD];
 shared vec4 tile_b[2][STEP][BN / 4 + PAD];
 
-const uint FIRST = 3u - AXES;
-int kernel(uint d) { return int(push.kernel_dilation[d] & 0xffffu); }
-int dilation(uint d) { return int(push.kernel_dilation[d] >> 16); }
-int stride(uint d) { return int(push.stride_low[d] & 0xffffu); }
-int low(uint d) { return int(push.stride_low[d]) >> 16; }
-uint product(int s[3]) {
-    uint n = 1u;
-    [[unroll]] for (uint d = FIRST; d < 3u; ++d) n *= uint(s[d]);
-    return n;
-}
-uint taps() {
-    uint n = 1u;
-    [[unroll]] for (uint d = FIRST; d < 3u; ++d) n *= uint(kernel(d));
-    return n;
-}
-int coordinate(inout uint i, uint d, int size) {
-    if (d == FIRST) return int(i);
-    uint q = i / uint(max(size, 1));
-    int c = int(i - q * uint(size));
-    i = q;
-    return c;
-}
+#include "conv.glsl"
 
 // What a tile knows: its group, and the phase of its places under the stride (MODE 1, else 0).
 uint group, row, column, part, tap_of_tile;
