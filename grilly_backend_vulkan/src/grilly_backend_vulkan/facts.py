@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from grilly_backend_vulkan import vkapi
+from grilly_backend_vulkan import cooperative, vkapi
 from grilly_backend_vulkan.device import VulkanDevice
 from grilly_core.errors import DeviceError
 
@@ -44,6 +44,7 @@ _EXTENSIONS: Final = {
     "bf16": ("VK_KHR_shader_bfloat16", 1000141000, 3, (0,)),
     "atomic_float": ("VK_EXT_shader_atomic_float", 1000260000, 12, (0, 1)),
 }
+_BF16_MATRICES: Final = 2  # the flag that allows bf16 in cooperative matrices
 _PLAIN_EXTENSIONS: Final = {
     "memory_budget": "VK_EXT_memory_budget",
     "portability": "VK_KHR_portability_subset",
@@ -87,6 +88,9 @@ class Facts:
         Arithmetic in these types.
     storage8, storage16, scalar_layout, memory_model, subgroup_control, int_dot, host_query_reset : bool
     cooperative_matrix, bf16, atomic_float, memory_budget : bool
+    cooperative : frozenset of Shape
+        Shapes of cooperative matrices of a subgroup: (code of the factors, code of the sums, m, n, k). Empty without
+        `cooperative_matrix`; a masked type takes its shapes with it.
     """
 
     name: str
@@ -131,11 +135,13 @@ class Facts:
     bf16: bool
     atomic_float: bool
     memory_budget: bool
+    cooperative: frozenset[cooperative.Shape]
 
     def summary(self) -> str:
-        """Return the optional features that are there, in one line."""
+        """Return the optional features that are there, and the shapes of cooperative matrices, in one line."""
         flags = (f.name for f in fields(self) if f.type == "bool" and f.name != "software")
-        return " ".join(name for name in flags if getattr(self, name))
+        shapes = cooperative.described(self.cooperative)
+        return " ".join(filter(None, [*(name for name in flags if getattr(self, name)), shapes]))
 
 
 def masked() -> frozenset[str]:
@@ -323,5 +329,16 @@ class DeviceQuery:
             timestamp_period=float(limits.timestampPeriod),
             max_turns=_LLVMPIPE_TURNS if p12.driverID == _LLVMPIPE else 2**31,
             memory_budget=_PLAIN_EXTENSIONS["memory_budget"] in self.extensions,
+            cooperative=self._cooperative(),
             **flags,
         )
+
+    def _cooperative(self) -> frozenset[cooperative.Shape]:
+        """Return the shapes of matrices whose types shaders may use, too."""
+        if "cooperative_matrix" not in self._supported or not self._feature("memory_model"):
+            return frozenset()
+        types = {code for code in ("f16", "f64", "i8", "i16") if self._feature(code)}
+        types |= {"u" + code[1:] for code in types if code.startswith("i")}
+        if self._supported.get("bf16", (0, 0, 0))[_BF16_MATRICES]:
+            types.add("bf16")
+        return cooperative.shapes(self.api, self.physical, frozenset(types))
