@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from grilly_core.buffer import View
 from grilly_core.hazards import Access, dependency_levels
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from grilly_backend_vulkan.pipelines import Pipeline
     from grilly_backend_vulkan.relocatable import Template
     from grilly_backend_vulkan.stream import Stream
+    from grilly_backend_vulkan.timestamps import Timer
 
 __all__ = ["Preparation", "Prepared"]
 
@@ -33,6 +34,8 @@ class Preparation:
         Of (reads, writes) as byte ranges.
     held : list of View
         Temporaries and arguments, which live as long as the program.
+    marks : list of (Timer, int)
+        Made so far; a program that has some runs its launches in order.
     """
 
     def __init__(self) -> None:
@@ -40,6 +43,8 @@ class Preparation:
         self.accesses: list[tuple[list[Access], list[Access]]] = []
         self.handles: dict[int, Allocation] = {}
         self.held: list[View] = []
+        self.marks: list[tuple[Timer, int]] = []
+        self._places: list[int] = []
         self._data: list[tuple[View, bytes]] = []
 
     def keep(self, view: View) -> View:
@@ -51,6 +56,17 @@ class Preparation:
         """Have arguments written once the launches have been collected."""
         self._data.append((self.keep(view), data))
 
+    def levels(self) -> list[int]:
+        """Return the level of each launch."""
+        if self.marks:  # one after another, with room for the marks between
+            return [i + place for i, place in enumerate(self._places)]
+        return dependency_levels(self.accesses)
+
+    def marks_before(self, launch: int) -> list[tuple[Timer, int]]:
+        """Return the marks between a launch and the one before it; `launch` may be one past the last."""
+        places = [0, *self._places, len(self.marks)]
+        return self.marks[places[launch] : places[launch + 1]]
+
     def write_data(self) -> None:
         """Write the arguments."""
         for view, data in self._data:
@@ -61,6 +77,7 @@ class Preparation:
     ) -> None:
         """Note one launch, whose operands have been checked."""
         self.launches.append((pipeline, groups, bytes(push)))
+        self._places.append(len(self.marks))
         self.accesses.append((self._ranges(reads), self._ranges(writes)))
 
     def add_steps(self, template: Template, handles: list[Allocation], bases: list[int]) -> None:
@@ -109,22 +126,25 @@ class Prepared:
             self._handles = list(found.handles.values())
             self._last = stream.value - 1
             self._command = stream.spare_command()
-            levels = dependency_levels(found.accesses)
+            levels = found.levels()
             self.launches, self.levels = len(levels), max(levels, default=-1) + 1
             order = sorted(range(len(levels)), key=levels.__getitem__)
             self._names = [found.launches[i][0].name for i in order]
-            self._write([found.launches[i] for i in order], [levels[i] for i in order])
+            self._write(found, order, levels)
 
-    def _write(self, launches: list[Any], levels: list[int]) -> None:
+    def _write(self, found: Preparation, order: list[int], levels: list[int]) -> None:
         stream, command = self._stream, self._command
         api, lib, ffi = stream.api, stream.api.lib, stream.api.ffi
         begin = api.struct("VkCommandBufferBeginInfo", 42, flags=_SIMULTANEOUS)
         stream.check(lib.vkBeginCommandBuffer(command, begin), "vkBeginCommandBuffer")
         level, bound = -1, None
-        for (pipeline, groups, push), wanted in zip(launches, levels, strict=True):
-            if wanted != level:
+        for i in order:
+            pipeline, groups, push = found.launches[i]
+            for timer, number in found.marks_before(i):
+                timer.write(command, number)
+            if levels[i] != level:
                 lib.vkCmdPipelineBarrier2(command, stream.barrier)
-                level = wanted
+                level = levels[i]
             if pipeline is not bound:
                 lib.vkCmdBindPipeline(command, 1, pipeline.handle)
                 bound = pipeline
@@ -133,6 +153,8 @@ class Prepared:
                     command, stream.layout, _STAGE_COMPUTE, 0, len(push), ffi.from_buffer(push)
                 )
             lib.vkCmdDispatch(command, *groups)
+        for timer, number in found.marks_before(len(order)):
+            timer.write(command, number)
         lib.vkCmdPipelineBarrier2(command, stream.to_host)
         stream.check(lib.vkEndCommandBuffer(command), "vkEndCommandBuffer")
 

@@ -22,6 +22,7 @@ from grilly_backend_vulkan.prepared import Prepared
 from grilly_backend_vulkan.relocatable import Bound, Kernel
 from grilly_backend_vulkan.ring import Ring
 from grilly_backend_vulkan.stream import Stream
+from grilly_backend_vulkan.timestamps import Timer
 from grilly_core.buffer import DeviceBuffer, View, contiguous_spec
 from grilly_core.dtypes import as_dtype
 from grilly_core.errors import DeviceError
@@ -235,6 +236,10 @@ class VulkanRuntime:
     def prepare(self, record: Callable[[], None]) -> Prepared:
         """Return the launches that `record` makes as a program that is submitted at once; see `prepared`."""
         return Prepared(self.stream, record)
+
+    def timer(self) -> Timer | None:
+        """Return something that writes marks between launches, None if the device has no clock."""
+        return Timer(self.stream) if self.facts.timestamp_period > 0 else None
 
     def register_kernels(self, kernels: KernelRegistry) -> None:
         """Declare the kernels of this package."""

@@ -33,6 +33,8 @@ __all__ = [
     "SupportsBinding",
     "SupportsHostMap",
     "SupportsPrograms",
+    "SupportsTimestamps",
+    "Timer",
     "close_all",
     "default_context",
     "default_device",
@@ -79,6 +81,24 @@ class SupportsBinding(Protocol):
 
     def bind(self, fn: Callable[..., None]) -> Callable[..., None]:
         """Return what one plan calls in place of kernel `fn`, always with the same layouts and attributes."""
+
+
+class Timer(Protocol):
+    """Writes marks between launches."""
+
+    def mark(self) -> int:
+        """Write a mark and return its number, counted from 0."""
+
+    def read(self) -> list[float]:
+        """Wait, and return the time of each mark in seconds on the clock of `time.perf_counter`."""
+
+
+@runtime_checkable
+class SupportsTimestamps(Protocol):
+    """A runtime that can tell when the device did what; see `grilly_core.profile`."""
+
+    def timer(self) -> Timer | None:
+        """Return a new timer, None if this device has no clock."""
 
 
 @runtime_checkable

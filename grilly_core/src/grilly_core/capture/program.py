@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,9 +13,11 @@ from grilly_core.apply import plan_of
 from grilly_core.buffer import Buffer, LentBuffer, View, contiguous_spec
 from grilly_core.capture.cells import Cell
 from grilly_core.capture.recorder import Entry, Record
+from grilly_core.device import Timer
 from grilly_core.errors import CaptureError
 from grilly_core.opspec import Handle
 from grilly_core.plan import EAGER, KernelPlan, Ref
+from grilly_core.profile import ProfilingSink, span_of
 from grilly_core.tensor import Tensor
 
 _copy: Final = Handle("strided_copy")
@@ -49,7 +52,7 @@ class Program:
         self.roles = recorder.roles
         self.specs = recorder.specs
         self.record = record
-        self._prepare = getattr(self.context.runtime, "prepare", None)
+        self._prepare: Any = getattr(self.context.runtime, "prepare", None)
         self._buffers: dict[int, Buffer] = {}
         self._lendings: list[weakref.ref[LentBuffer]] = []
         self._views: dict[Ref, View] = {}
@@ -176,6 +179,7 @@ class Program:
             )
             for e in self.entries
         ]
+        self._timed: Any = None
         self.prepared = None if self._prepare is None else self._prepare(self._launch)
         self._inputs = [self._whole(s) for s in self.record.inputs]
         self._random = [(g, self._whole(s), n) for g, s, n in self.record.random]
@@ -208,7 +212,7 @@ class Program:
     def _owners(view: View | None) -> tuple[int, int]:
         return (0, 0) if view is None else (sys.getrefcount(view), sys.getrefcount(view.buffer))
 
-    def replay(self, inputs: Sequence[Tensor]) -> Any:
+    def replay(self, inputs: Sequence[Tensor], profiling: ProfilingSink | None = None) -> Any:
         """Run the step on new inputs and return its results."""
         self._reclaim_outputs()
         self._take_state()
@@ -220,7 +224,9 @@ class Program:
             fresh = self.context.upload(generator.state_words(), dtypes.uint32)
             self._copied(fresh, view)
             generator.skip(blocks)
-        if self.prepared is None:
+        if profiling is not None:
+            self._profiled(profiling)
+        elif self.prepared is None:
             self._launch()
         else:
             self.prepared.run()
@@ -232,6 +238,34 @@ class Program:
     def _launch(self) -> None:
         for fn, stream, outs, ins, attrs in self.launches:
             fn(stream, outs, ins, attrs)
+
+    def _profiled(self, sink: ProfilingSink) -> None:
+        """Run the launches so that each can be told from the others."""
+        timer = sink.result.timer(self.context)
+        if self.prepared is None or timer is None:
+            for entry, (_, _, outs, ins, _) in zip(self.entries, self.launches, strict=True):
+                sink.launch(entry.plan, list(outs), ins)
+            return
+        if self._timed is None:
+            own: Timer = self.context.runtime.timer()  # type: ignore[attr-defined]
+            self._timed = own, self._prepare(lambda: self._launch_between_marks(own))
+        own, prepared = self._timed
+        start = time.perf_counter()
+        prepared.run()
+        end = time.perf_counter()
+        times = own.read()[-2 * len(self.entries) :]
+        for i, (entry, (_, _, outs, ins, _)) in enumerate(zip(self.entries, self.launches, strict=True)):
+            span = span_of(
+                entry.plan, outs, ins, start, end if i == 0 else start
+            )  # the host submits them all at once
+            span.device_start, span.device_end = times[2 * i : 2 * i + 2]
+            sink.result.spans.append(span)
+
+    def _launch_between_marks(self, timer: Timer) -> None:
+        for fn, stream, outs, ins, attrs in self.launches:
+            timer.mark()
+            fn(stream, outs, ins, attrs)
+            timer.mark()
 
     def _take_state(self) -> None:
         """Bring values that were set from outside into their slots, and leave shared ones to their other owners."""

@@ -15,6 +15,7 @@ from grilly_core.capture.program import Program
 from grilly_core.capture.recorder import Record, Recorder, compare
 from grilly_core.device import default_context
 from grilly_core.errors import CaptureError
+from grilly_core.profile import ProfilingSink
 from grilly_core.tensor import Tensor
 
 __all__ = ["Capture", "capture"]
@@ -47,8 +48,9 @@ class Capture:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the step: eagerly, recording, or by replay."""
-        if config.current().sink is not None:
-            raise CaptureError("capture: a captured step cannot be called inside another capture or profile.")
+        sink = config.current().sink
+        if sink is not None and not isinstance(sink, ProfilingSink):
+            raise CaptureError("capture: a captured step cannot be called inside another capture.")
         args = tuple(as_tensor(a) if isinstance(a, np.ndarray) else a for a in args)
         kwargs = {k: as_tensor(v) if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
         flat = [*args, *kwargs.values()]
@@ -58,7 +60,7 @@ class Capture:
         if stage.program is not None:
             for part in self._hosts(self._state):
                 part.before_replay()
-            result = stage.program.replay(tensors)
+            result = stage.program.replay(tensors, sink)
             for part in self._hosts(self._state):
                 part.after_replay()
             return result
