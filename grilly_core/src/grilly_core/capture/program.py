@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from grilly_core import config, dtypes
 from grilly_core.apply import plan_of
-from grilly_core.buffer import Buffer, LentBuffer, View, contiguous_spec
+from grilly_core.buffer import Buffer, LentBuffer, Spec, View, contiguous_spec
 from grilly_core.capture.cells import Cell
 from grilly_core.capture.recorder import Entry, Record
 from grilly_core.device import Timer
@@ -54,6 +54,8 @@ class Program:
         self.record = record
         self._prepare: Any = getattr(self.context.runtime, "prepare", None)
         self._buffers: dict[int, Buffer] = {}
+        self._plain: list[tuple[Tensor, View]] = []
+        self._grads: list[tuple[Any, Tensor | None, View]] = []
         self._lendings: list[weakref.ref[LentBuffer]] = []
         self._views: dict[Ref, View] = {}
         self._bind_memory()
@@ -190,7 +192,9 @@ class Program:
         for cell, view in zip(self.cells, self._states, strict=True):
             if view is not None and not cell.is_grad:
                 cell.put(view)
-        self._sole = [self._owners(v) for v in self._states]
+        self._sole = [_owners(v) for v in self._states]
+        self._owners: list[int] | None = None
+        self._fills_input: list[Any] = [None] * len(self._inputs)
 
     def _whole(self, slot: int) -> View:
         return self.context.view(self._buffers[slot], self.specs[slot], 0)
@@ -208,18 +212,19 @@ class Program:
         )
         return self._shown(Ref(slot, contiguous_spec(shape, self.specs[slot].dtype, self.context), 0, False))
 
-    @staticmethod
-    def _owners(view: View | None) -> tuple[int, int]:
-        return (0, 0) if view is None else (sys.getrefcount(view), sys.getrefcount(view.buffer))
-
     def replay(self, inputs: Sequence[Tensor], profiling: ProfilingSink | None = None) -> Any:
         """Run the step on new inputs and return its results."""
-        self._reclaim_outputs()
-        self._take_state()
-        for view, tensor in zip(self._inputs, inputs, strict=True):
+        if self._lendings:
+            self._reclaim_outputs()
+        undisturbed = self._owners is not None and self._survey() == self._owners
+        if not undisturbed:
+            self._plain, self._grads = [], []  # references that would count as other owners
+            self._take_state()
+        for i, tensor in enumerate(inputs):
             source = tensor._value
-            spec = contiguous_spec(source.shape, source.dtype, self.context)
-            self._copied(source, self.context.view(view.buffer, spec, 0))
+            if self._fills_input[i] is None or self._fills_input[i].source is not source.spec:
+                self._fills_input[i] = self._copy_into(self._inputs[i], source)
+            self._fills_input[i](source)
         for generator, view, blocks in self._random:
             fresh = self.context.upload(generator.state_words(), dtypes.uint32)
             self._copied(fresh, view)
@@ -230,10 +235,42 @@ class Program:
             self._launch()
         else:
             self.prepared.run()
+        if not undisturbed:
+            self._put_gradients()
+            self._owners = self._survey()  # here, where no local variable holds a state
+        return self._results(self.record.outputs)
+
+    def _copy_into(self, target: View, source: View) -> _CopyInto:
+        spec = contiguous_spec(source.shape, source.dtype, self.context)
+        plan = plan_of(_copy.op, (source.spec,), (), config.current(), False)
+        return _CopyInto(plan, source.spec, self.context.view(target.buffer, spec, 0))
+
+    def _put_gradients(self) -> None:
+        """Show gradients, and note where states are, so that the next replay sees at a glance that nothing changed."""
         for cell, held, end in zip(self.cells, self._states, self.record.ends, strict=True):
             if cell.is_grad:
                 cell.put(held if end is not None else None)
-        return self._results(self.record.outputs)
+        pairs = [(c, v) for c, v in zip(self.cells, self._states, strict=True) if v is not None]
+        self._plain = [(c.tensor, v) for c, v in pairs if not c.is_grad]
+        self._grads = [(c.tensor._node, c.tensor.grad, v) for c, v in pairs if c.is_grad]
+
+    def _survey(self) -> list[int] | None:
+        """Return how many hold each state; None if one is no longer where this program left it."""
+        count, found = sys.getrefcount, []
+        for tensor, view in self._plain:
+            if tensor._value is not view or view.buffer.shared:
+                return None
+            found.append(count(view))
+            found.append(count(view.buffer))
+        for leaf, grad, view in self._grads:
+            if leaf.grad is not grad or (
+                grad is not None and (grad._value is not view or view.buffer.shared)
+            ):
+                return None
+            found.append(count(grad) if grad is not None else 0)
+            found.append(count(view))
+            found.append(count(view.buffer))
+        return found
 
     def _launch(self) -> None:
         for fn, stream, outs, ins, attrs in self.launches:
@@ -338,6 +375,31 @@ class Program:
         if isinstance(outputs, list | tuple):
             return type(outputs)(self._results(v) for v in outputs)
         return outputs
+
+
+class _CopyInto:
+    """Copies values of one layout into one place, by the shortest path.
+
+    Attributes
+    ----------
+    source : Spec
+    """
+
+    __slots__ = ("_outs", "_plan", "source")
+
+    def __init__(self, plan: Any, source: Spec, target: View) -> None:
+        self._plan = plan
+        self.source = source
+        self._outs = [target]
+
+    def __call__(self, value: View) -> None:
+        """Copy `value`."""
+        plan = self._plan
+        plan.fn(plan.stream, self._outs, [value], plan.attrs)
+
+
+def _owners(view: View | None) -> tuple[int, int]:
+    return (0, 0) if view is None else (sys.getrefcount(view), sys.getrefcount(view.buffer))
 
 
 def refs_of(outputs: Any) -> list[Ref]:
