@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from grilly_backend_vulkan.kernels import conv_depthwise, conv_tiles
+from grilly_core import apply
 
 #: shape of x, shape of weight, stride, padding, dilation, groups
 CASES = [
@@ -28,16 +29,28 @@ DEPTHWISE = [
 IDS = [f"{x}*{w}" for x, w, *_ in CASES]
 
 
+@pytest.fixture
+def choose(monkeypatch):
+    """Set a choice of a kernel; plans made before or meanwhile remember other ones."""
+
+    def chosen(module, name, value):
+        monkeypatch.setattr(module, name, value)
+        apply._plans.clear()
+
+    yield chosen
+    apply._plans.clear()
+
+
 @pytest.fixture(params=[(64, 64), (64, 128), (128, 64), (128, 128)], ids=str)
-def tile(request, monkeypatch):
+def tile(request, choose):
     """Everything by tiles of one size, whatever its size."""
     if (
         request.param == (128, 128)
         and request.getfixturevalue("vk").context.runtime.facts.shared_memory < 33792
     ):
         pytest.skip("the device has too little shared memory")
-    monkeypatch.setattr(conv_tiles, "suits", lambda geometry: True)
-    monkeypatch.setattr(conv_tiles, "_tile", lambda *_: request.param)
+    choose(conv_tiles, "suits", lambda geometry: True)
+    choose(conv_tiles, "_tile", lambda *_: request.param)
     return request.param
 
 
@@ -68,21 +81,21 @@ def test_tiles(vk, wide, rng, tile, case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_tiles_whose_sums_are_cut(vk, wide, rng, monkeypatch, case):
-    monkeypatch.setattr(conv_tiles, "suits", lambda geometry: True)
-    monkeypatch.setattr(conv_tiles, "_LEAST_STEPS", dict.fromkeys(range(3), 2))
+def test_tiles_whose_sums_are_cut(vk, wide, rng, choose, case):
+    choose(conv_tiles, "suits", lambda geometry: True)
+    choose(conv_tiles, "_LEAST_STEPS", dict.fromkeys(range(3), 2))
     check(vk, wide, rng, case)
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_element_by_element(vk, wide, rng, monkeypatch, case):
-    monkeypatch.setattr(conv_tiles, "suits", lambda geometry: False)
+def test_element_by_element(vk, wide, rng, choose, case):
+    choose(conv_tiles, "suits", lambda geometry: False)
     check(vk, wide, rng, case)
 
 
 @pytest.mark.parametrize("case", DEPTHWISE, ids=lambda case: f"{case[0]}*{case[1]}")
 @pytest.mark.parametrize("own", [True, False])
-def test_depthwise(vk, wide, rng, monkeypatch, case, own):
+def test_depthwise(vk, wide, rng, choose, case, own):
     if not own:  # by the general kernel
-        monkeypatch.setattr(conv_depthwise, "suits", lambda geometry: False)
+        choose(conv_depthwise, "suits", lambda geometry: False)
     check(vk, wide, rng, case)

@@ -32,14 +32,21 @@ def radices(n: int) -> tuple[int, ...] | None:
     Examples
     --------
     >>> radices(48), radices(1), radices(11)
-    ((3, 8, 2), (1,), None)
+    ((3, 4, 4), (1,), None)
     """
-    found = []
-    for r in (7, 5, 3, 8, 4, 2):
-        while n % r == 0:
+    rest, found = n, []
+    for r in (7, 5, 3):
+        while rest % r == 0:
             found.append(r)
-            n //= r
-    return tuple(found or [1]) if n == 1 and len(found) <= _PASSES else None
+            rest //= r
+    twos = rest.bit_length() - 1
+    if rest != 1 << twos:
+        return None
+    eights, left = divmod(twos, 3)
+    if left == 1 and eights:  # 8 * 2 as 4 * 4
+        eights, left = eights - 1, 4
+    found += [8] * eights + [4] * (left // 2) + [2] * (left % 2)
+    return tuple(found or [1]) if len(found) <= _PASSES else None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -87,9 +94,10 @@ def _lines(stream: Any, views: Any, n: int, sizes: Any, reading: Any, writing: A
     inverse, whole, part, scale = how
     lines, inner = sizes[0], sizes[1]
     across = inner > 1 or sizes[2] > 1
-    at_once = max(1, min(_LARGEST // n, 16 if across else _THREADS * 4 // n, lines))
+    at_once = max(1, min(_LARGEST // n, 16 if across else _LARGEST, lines))
+    plain = not across and sizes[3] == 1 and reading[:2] == writing[:2] == (1, n)
     passes = radices(n) or ()
-    constants = (n, at_once, across, inverse, whole > 0, *passes, *(1,) * (_PASSES - len(passes)))
+    constants = (n, at_once, across, inverse, whole > 0, *passes, *(1,) * (_PASSES - len(passes)), plain)
     push = _PUSH.pack(
         stream.address(out), stream.address(x), *sizes, *reading, *writing, whole, part, scale,
     )  # fmt: skip

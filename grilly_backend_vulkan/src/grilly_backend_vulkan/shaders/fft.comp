@@ -9,6 +9,7 @@ layout(constant_id = 1) const uint LINES = 1;         // that a work group does 
 layout(constant_id = 2) const bool ACROSS = false;    // neighbouring threads take neighbouring lines
 layout(constant_id = 3) const bool INVERSE = false;
 layout(constant_id = 4) const bool TWIDDLED = false;
+layout(constant_id = 12) const bool PLAIN = false;    // lines one after the other, from and to
 layout(constant_id = 5) const uint R0 = 8;            // the passes; 1 where there is none
 layout(constant_id = 6) const uint R1 = 1;
 layout(constant_id = 7) const uint R2 = 1;
@@ -26,7 +27,7 @@ layout(push_constant, std430) uniform Push {
     float scale;
 } push;
 
-const uint SIZE = N * LINES;
+const uint SIZE = (N * LINES + 15u) / 16u * 16u;
 shared vec2 kept[2][SIZE];
 
 vec2 v[8];
@@ -107,25 +108,50 @@ void transform(uint r) {
     if (r == 8u) eight();
 }
 
-struct Line { uint64_t from, to; uint column; };
+struct Line { uint from, to, column; };
 Line line_at(uint l) {
-    uint rest = l / push.inner, i = l - rest * push.inner;
-    uint q = rest / push.size_a, a = rest - q * push.size_a;
-    uint outer = q / push.size_b, b = q - outer * push.size_b;
+    if (PLAIN) return Line(l * N, l * N, 0u);
+    uint rest = l / push.inner, i = l - rest * push.inner, a = 0u, b = 0u;
+    if (push.size_a * push.size_b > 1u) {
+        uint q = rest / push.size_a, outer = q / push.size_b;
+        a = rest - q * push.size_a;
+        b = q - outer * push.size_b;
+        rest = outer;
+    }
     return Line(
-        uint64_t(outer) * push.from_outer + uint64_t(a) * push.from_a + uint64_t(b) * push.from_b + i,
-        uint64_t(outer) * push.to_outer + uint64_t(a) * push.to_a + uint64_t(b) * push.to_b + i, i / push.part);
+        rest * push.from_outer + a * push.from_a + b * push.from_b + i,
+        rest * push.to_outer + a * push.to_a + b * push.to_b + i, TWIDDLED ? i / push.part : 0u);
 }
 vec2 fetch(Line line, uint j) {
-    vec2 z = load_c(push.from, line.from + uint64_t(j) * push.from_step);
+    vec2 z = load_c(push.from, line.from + (PLAIN ? j : j * push.from_step));
     return INVERSE ? z.yx : z;
 }
 void put(Line line, uint k, vec2 z) {
-    if (TWIDDLED) z = times(z, turn(k * line.column, push.whole) * vec2(1.0, -1.0));
     z *= push.scale;
-    store_c(push.to, line.to + uint64_t(k) * push.to_step, INVERSE ? z.yx : z);
+    store_c(push.to, line.to + (PLAIN ? k : k * push.to_step), INVERSE ? z.yx : z);
 }
-uint place(uint line, uint j) { return ACROSS ? j * LINES + line : line * N + j; }
+// Results of a pass lie R apart, which would all meet in a few banks: within 16, places are exchanged.
+uint place(uint line, uint j) {
+    uint at = ACROSS ? j * LINES + line : line * N + j;
+    return at ^ (at / 16u % 16u);
+}
+
+#define EACH(q, r) [[unroll]] for (uint q = 0u; q < 8u; ++q) if (q < r)
+
+// Multiplies v[q] by the q-th power of the point at -m / n of a turn; few of these are made from others, so errors stay small.
+void twiddle(uint m, uint n, const uint r) {
+    vec2 w[8];
+    w[1] = turn(m, n) * vec2(1.0, -1.0);
+    if (r > 2u) w[2] = times(w[1], w[1]);
+    if (r > 3u) w[3] = times(w[2], w[1]);
+    if (r > 4u) {
+        w[4] = turn(4u * m, n) * vec2(1.0, -1.0);
+        w[5] = times(w[4], w[1]);
+        w[6] = times(w[4], w[2]);
+        w[7] = times(w[4], w[3]);
+    }
+    [[unroll]] for (uint q = 1u; q < 8u; ++q) if (q < r) v[q] = times(v[q], w[q]);
+}
 
 // One pass over the lines from `first`: `done` is the product of the radices of the passes before.
 void run(uint first, const uint r, const uint done, const uint source, const bool reads, const bool writes) {
@@ -135,13 +161,16 @@ void run(uint first, const uint r, const uint done, const uint source, const boo
         if (first + l >= push.lines) continue;
         Line line;
         if (reads || writes) line = line_at(first + l);
-        uint k = i % done;
-        [[unroll]] for (uint q = 0u; q < r; ++q) v[q] = reads ? fetch(line, i + q * each) : kept[source][place(l, i + q * each)];
-        if (done > 1u)
-            [[unroll]] for (uint q = 1u; q < r; ++q) v[q] = times(v[q], turn(k * q, done * r) * vec2(1.0, -1.0));
+        uint k = i % done, j = (i - k) * r + k;
+        EACH(q, r) v[q] = reads ? fetch(line, i + q * each) : kept[source][place(l, i + q * each)];
+        if (done > 1u) twiddle(k, done * r, r);
         transform(r);
-        uint j = (i - k) * r + k;
-        [[unroll]] for (uint q = 0u; q < r; ++q) {
+        if (writes && TWIDDLED) {
+            twiddle(line.column * done, push.whole, r);
+            vec2 w = turn(line.column * j, push.whole) * vec2(1.0, -1.0);
+            EACH(q, r) v[q] = times(v[q], w);
+        }
+        EACH(q, r) {
             if (writes) put(line, j + q * done, v[q]);
             else kept[1u - source][place(l, j + q * done)] = v[q];
         }
