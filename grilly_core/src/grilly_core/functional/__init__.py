@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from grilly_core.functional.activations import *  # noqa: F403
 from grilly_core.functional.activations import __all__ as _activations
+from grilly_core.functional.attention import *  # noqa: F403
+from grilly_core.functional.attention import __all__ as _attention
 from grilly_core.functional.layers import *  # noqa: F403
 from grilly_core.functional.layers import __all__ as _layers
 from grilly_core.functional.losses import *  # noqa: F403
@@ -14,4 +16,4 @@ from grilly_core.functional.losses import __all__ as _losses
 from grilly_core.functional.pooling import *  # noqa: F403
 from grilly_core.functional.pooling import __all__ as _pooling
 
-__all__ = [*_activations, *_layers, *_losses, *_pooling]
+__all__ = [*_activations, *_attention, *_layers, *_losses, *_pooling]

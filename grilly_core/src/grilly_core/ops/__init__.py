@@ -12,6 +12,7 @@ from grilly_core.ops import (
     math,
     nn,
     nn_activations,
+    nn_attention,
     nn_conv,
     nn_embedding,
     nn_norm,
@@ -26,6 +27,6 @@ from grilly_core.ops import (
 
 __all__ = [
     "complex", "creation", "elementary", "fft", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations",
-    "nn_conv", "nn_embedding", "nn_norm", "nn_pool",
+    "nn_attention", "nn_conv", "nn_embedding", "nn_norm", "nn_pool",
     "optim", "primitives", "random", "reduce", "structure", "views",
 ]  # fmt: skip

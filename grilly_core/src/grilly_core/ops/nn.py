@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from grilly_core.ops.nn_activations import *  # noqa: F403
 from grilly_core.ops.nn_activations import __all__ as _activations
+from grilly_core.ops.nn_attention import *  # noqa: F403
+from grilly_core.ops.nn_attention import __all__ as _attention
 from grilly_core.ops.nn_conv import *  # noqa: F403
 from grilly_core.ops.nn_conv import __all__ as _conv
 from grilly_core.ops.nn_embedding import *  # noqa: F403
@@ -13,4 +15,4 @@ from grilly_core.ops.nn_norm import __all__ as _norm
 from grilly_core.ops.nn_pool import *  # noqa: F403
 from grilly_core.ops.nn_pool import __all__ as _pool
 
-__all__ = [*_activations, *_conv, *_embedding, *_norm, *_pool]
+__all__ = [*_activations, *_attention, *_conv, *_embedding, *_norm, *_pool]
