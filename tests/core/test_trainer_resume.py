@@ -84,3 +84,73 @@ def test_the_plateau_schedule_gets_the_validation_loss():
     trainer.scheduler = optim.lr_scheduler.ReduceLROnPlateau(trainer.optimizer, patience=0, threshold=10.0)
     trainer.fit(loader, data.DataLoader(blobs(), batch_size=96), epochs=2)
     assert trainer.scheduler.last_epoch == 2
+
+
+@pytest.mark.parametrize("precision", ["bf16", "f16"])
+def test_half_precision_learns_as_well(precision):
+    trainer, loader = make(precision=precision)
+    rows = trainer.fit(loader, data.DataLoader(blobs(), batch_size=50), epochs=5)
+    assert rows[-1]["val_accuracy"] > 0.9
+    assert [row.get("skipped") for row in rows] == [None if precision == "bf16" else 0] * 5
+    assert all(p.dtype is grilly.float32 for p in trainer.model.parameters())
+
+
+def test_an_overflow_is_told_in_the_table(capsys):
+    trainer, loader = make(precision="f16")
+    trainer.progress = True
+    trainer.scaler.load_state_dict({**trainer.scaler.state_dict(), "scale": 2.0**18})
+    rows = trainer.fit(loader, epochs=2)
+    assert rows[0]["skipped"] > 0 and rows[1]["skipped"] == 0
+    assert "skipped" in capsys.readouterr().out
+
+
+def test_the_scale_is_resumed(tmp_path):
+    first, loader = make(tmp_path / "run", precision="f16")
+    first.fit(loader, epochs=2)
+    second, _ = make(precision="f16")
+    second.resume(tmp_path / "run")
+    assert second.scaler.state_dict() == first.scaler.state_dict()
+
+
+def test_captured_and_eager_training_are_the_same():
+    histories = []
+    for capture in (True, False, None):
+        trainer, loader = make(capture=capture)
+        histories.append([row["loss"] for row in trainer.fit(loader, epochs=3)])
+        assert bool(getattr(trainer._step, "programs", {})) == (capture is not False)
+    assert histories[0] == histories[1] == histories[2]
+
+
+def test_a_step_that_cannot_be_captured_runs_eagerly_and_says_why(capsys):
+    def reading_loss(output, target):
+        loss = nn.CrossEntropyLoss()(output, target)
+        assert loss.item() > 0  # a host read
+        return loss
+
+    plain, loader = make(capture=False)
+    wanted = [row["loss"] for row in plain.fit(loader, epochs=3)]
+    trainer, loader = make()
+    trainer.loss, trainer.progress = reading_loss, True
+    assert [row["loss"] for row in trainer.fit(loader, epochs=3)] == wanted  # nothing was done twice
+    assert (
+        capsys.readouterr().out.count("(the step runs eagerly: capture: the step reads a value on the host")
+        == 1
+    )
+    strict, loader = make(capture=True)
+    strict.loss = reading_loss
+    with pytest.raises(grilly.CaptureError, match="reads a value"):
+        strict.fit(loader, epochs=1)
+
+
+def test_settings_and_loaded_state_reach_a_captured_step(tmp_path):
+    """A program is for its settings: other betas, or a state that was loaded, are not ignored."""
+    losses = []
+    for capture in (True, False):
+        trainer, loader = make(tmp_path / f"run{capture}", capture=capture)
+        trainer.fit(loader, epochs=2)
+        trainer.optimizer.param_groups[0]["betas"] = (0.5, 0.9)
+        trainer.fit(loader, epochs=3)
+        trainer.optimizer.load_state_dict(trainer.optimizer.state_dict())
+        trainer.fit(loader, epochs=4)
+        losses.append([row["loss"] for row in trainer.history])
+    assert losses[0] == losses[1]

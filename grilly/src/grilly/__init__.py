@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = list(grilly_core.__all__)
 _SUBMODULES: Final = frozenset(
     [
+        "amp",
         "autograd",
         "cli",
         "data",

@@ -48,7 +48,8 @@ _MODULES: Final = {
     "grilly_core.device": "Device default_device set_default_device",
     "grilly_core.tensor": "Tensor Variable=Tensor",
     "grilly_core.config": """
-        deterministic enable_grad fallback is_grad_enabled matmul_precision no_grad set_grad_enabled
+        autocast deterministic enable_grad fallback is_autocast_enabled is_grad_enabled matmul_precision no_grad
+        set_grad_enabled
     """,
     "grilly_core.autograd": "grad custom_vjp",
     "grilly_core.gradcheck": "gradcheck",
@@ -74,7 +75,20 @@ _CONSTANTS: Final = {
     "newaxis": None,
 }
 _SUBMODULES: Final = frozenset(
-    ["autograd", "data", "fft", "functional", "io", "linalg", "nn", "optim", "random", "testing", "training"]
+    [
+        "amp",
+        "autograd",
+        "data",
+        "fft",
+        "functional",
+        "io",
+        "linalg",
+        "nn",
+        "optim",
+        "random",
+        "testing",
+        "training",
+    ]
 )
 
 

@@ -34,6 +34,7 @@ _CACHE_LIMIT: Final = 8192
 _plans: dict[tuple[Any, ...], Plan] = {}
 registry.on_change(_plans.clear)
 _state = config.current
+_cast: Final = Handle("cast")
 _SCALARS: Final = (bool, int, float, complex, np.number, np.bool_)
 
 
@@ -215,6 +216,10 @@ def _run(
 ) -> Any:  # fmt: skip
     state = _state()
     sink = state.sink
+    if state.policy.autocast and op.autocast in ("lower", "f32") and not (sink is not None and sink.symbolic):
+        tensors = [t if t is None else _in_class(op.autocast, t, state.policy.autocast) for t in tensors]
+        views = [None if t is None else t._value for t in tensors]
+        specs = [None if v is None else v.spec for v in views]
     record = watched and state.grad and not op.nondiff
     if sink is not None and sink.symbolic:
         _, outs, attrs = resolve.emit_symbolic(op, views, values, state, record and op.hidden > 0, plan_of)
@@ -232,6 +237,15 @@ def _run(
         attrs = plan.attrs
     node = _recorded(op, attrs, values, tensors, views, outs) if record else None
     return wrap(op, outs, node)
+
+
+def _in_class(kind: str, tensor: Tensor, half: str) -> Tensor:
+    """Return a tensor in the type that an op of class `kind` takes under `autocast`; the cast is recorded."""
+    code = tensor.dtype.code
+    wanted = half if kind == "lower" else "f32"
+    if code == wanted or code not in ("f32", "f16", "bf16"):
+        return tensor
+    return cast(Tensor, apply(_cast.op, [tensor], (dtypes.as_dtype(wanted),)))
 
 
 def _owned(op: Op[Any, Any], tensors: list[Any], values: tuple[Any, ...], sink: Any) -> list[tuple[int, int]]:
@@ -344,7 +358,7 @@ def binary(handle: Handle, a: Any, b: Any) -> Tensor:
 def _first_binary(op: Op[Any, Any], a: Tensor, b: Tensor, state: config.State) -> Tensor:
     """Build the plan and file it under the short key too."""
     result: Tensor = apply(op, [a, b], ())
-    if state.sink is None:
+    if state.sink is None and not (state.policy.autocast and op.autocast):
         specs = (a._value.spec, b._value.spec)
         _plans[(op, *specs, state.policy)] = plan_of(op, specs, (), state, False)
     return result

@@ -17,12 +17,14 @@ __all__ = [
     "FallbackPolicy",
     "Policy",
     "State",
+    "autocast",
     "cache_dir",
     "current",
     "deterministic",
     "enable_grad",
     "fallback",
     "fallback_policy",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "matmul_precision",
     "no_grad",
@@ -32,6 +34,7 @@ __all__ = [
 
 FallbackPolicy = Literal["warn", "allow", "error"]
 _FALLBACKS: Final = ("warn", "allow", "error")
+_HALVES: Final = {"bfloat16": "bf16", "float16": "f16", "bf16": "bf16", "f16": "f16", "half": "f16"}
 _PRECISIONS: Final = ("highest", "high", "medium")
 
 
@@ -41,6 +44,7 @@ class Policy:
 
     deterministic: bool = True
     matmul_precision: str = "highest"
+    autocast: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,8 +58,8 @@ class State:
     profiler: Any = None
 
 
-_policies: dict[tuple[bool, str], Policy] = {(True, "highest"): State().policy}
-_INITIAL: Final = State(policy=_policies[(True, "highest")])
+_policies: dict[tuple[bool, str, str], Policy] = {(True, "highest", ""): State().policy}
+_INITIAL: Final = State(policy=_policies[(True, "highest", "")])
 _state: Final[ContextVar[State]] = ContextVar("grilly_state", default=_INITIAL)
 current = _state.get
 
@@ -129,6 +133,7 @@ def _with_policy(**changes: Any) -> Iterator[None]:
     key = (
         changes.get("deterministic", base.deterministic),
         changes.get("matmul_precision", base.matmul_precision),
+        changes.get("autocast", base.autocast),
     )
     policy = _policies.setdefault(key, Policy(*key))
     with overriding(policy=policy):
@@ -155,6 +160,42 @@ def matmul_precision(precision: str) -> Iterator[None]:
         raise ValueError(f"precision: expected one of {_PRECISIONS}; received {precision!r}.")
     with _with_policy(matmul_precision=precision):
         yield
+
+
+@contextmanager
+def autocast(dtype: Any = "bfloat16", *, enabled: bool = True) -> Iterator[None]:
+    """Run matrix products and the like in a half type, and what needs the range in float32; also a decorator.
+
+    Each op has a class: ``lower`` (products, convolutions, attention) takes its float32 inputs in `dtype`, ``f32``
+    (exponentials, softmax, norms, losses, sums) takes half inputs in float32, all others promote as usual. The casts
+    are recorded, so gradients arrive in the parameters' own type. Float64 is left alone. Put the forward pass and the
+    loss inside, `backward` outside; with float16 use `grilly.amp.GradScaler` too.
+
+    Parameters
+    ----------
+    dtype : str or DType
+        ``bfloat16`` (default) or ``float16``.
+    enabled : bool
+        False turns it off inside an outer one.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> a = grilly.ones(2, 2)
+    >>> with grilly.autocast("float16"):
+    ...     (a @ a).dtype.name, grilly.functional.softmax(a @ a, -1).dtype.name
+    ('float16', 'float32')
+    """
+    name = _HALVES.get(getattr(dtype, "name", str(dtype).removeprefix("torch.")))
+    if name is None:
+        raise ValueError(f"dtype: expected 'bfloat16' or 'float16'; received {dtype!r}.")
+    with _with_policy(autocast=name if enabled else ""):
+        yield
+
+
+def is_autocast_enabled() -> bool:
+    """Whether `autocast` is in force here."""
+    return bool(_state.get().policy.autocast)
 
 
 def _checked_policy(policy: str, source: str) -> FallbackPolicy:

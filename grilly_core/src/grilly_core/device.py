@@ -241,7 +241,9 @@ class Context:
         return View(buffer, spec, offset, None)
 
     def _constant(self, value: Any, dtype: DType) -> View:
-        view = self.upload(np.asarray(value, dtype.numpy), dtype)
+        with np.errstate(over="ignore"):  # a number beyond a half type's range is infinite there
+            array = np.asarray(value, dtype.numpy)
+        view = self.upload(array, dtype)
         view.buffer.constant = True
         return view
 

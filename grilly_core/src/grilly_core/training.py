@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from grilly_core.config import no_grad
+from grilly_core.amp import GradScaler
+from grilly_core.capture import Capture, capture
+from grilly_core.config import autocast, no_grad
 from grilly_core.io.checkpoint import load_checkpoint, save_checkpoint
 from grilly_core.nn.module import Module
 from grilly_core.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -48,6 +50,12 @@ class Trainer:
         Moved on after every epoch; `ReduceLROnPlateau` gets the validation loss, or else the training loss.
     metrics : mapping of str to callable, optional
         Each a mean over the batch, as ``metric(output, target)``; reported by `evaluate`.
+    precision : {None, "bf16", "f16"}
+        Run the forward pass under `autocast`; with float16 a `GradScaler` scales the loss, and the table tells how many
+        steps were skipped because of an overflow.
+    capture : bool, optional
+        Whether the step is captured. By default it is where it can be; where it cannot, a line under the table says
+        why. True makes that an error.
     checkpoint : path, optional
         Written after every epoch.
     progress : bool
@@ -59,6 +67,7 @@ class Trainer:
         Epochs done.
     history : list of dict
         One row for each.
+    scaler : GradScaler or None
 
     Examples
     --------
@@ -80,6 +89,8 @@ class Trainer:
         *,
         scheduler: LRScheduler | None = None,
         metrics: Mapping[str, Metric] | None = None,
+        precision: str | None = None,
+        capture: bool | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: bool = True,
     ) -> None:
@@ -90,6 +101,14 @@ class Trainer:
         self.metrics = dict(metrics or {})
         self.checkpoint = checkpoint
         self.progress = progress
+        if precision not in (None, "bf16", "f16"):
+            raise ValueError(f"precision: expected None, 'bf16' or 'f16'; received {precision!r}.")
+        self.precision = precision
+        self.scaler = GradScaler() if precision == "f16" else None
+        self._step: Callable[[Any, Any], Tensor] = self._eager_step
+        if capture is not False:
+            self._step = _captured(self._eager_step, [model, optimizer, self.scaler], strict=bool(capture))
+        self._told = False
         self.epoch = 0
         self.history: list[Row] = []
         self._loader: Any = None
@@ -118,7 +137,10 @@ class Trainer:
         while self.epoch < epochs:
             start = time.perf_counter()
             row: Row = {"epoch": float(self.epoch + 1), "lr": float(self.optimizer.param_groups[0]["lr"])}
+            skipped = 0 if self.scaler is None else self.scaler.skipped_steps()
             row["loss"] = self._train_epoch(train, f"epoch {self.epoch + 1}/{epochs}")
+            if self.scaler is not None:
+                row["skipped"] = float(self.scaler.skipped_steps() - skipped)
             if validation is not None:
                 row |= {f"val_{name}": value for name, value in self.evaluate(validation).items()}
             self._schedule(row)
@@ -133,15 +155,25 @@ class Trainer:
 
     def _train_epoch(self, train: Iterable[Any], title: str) -> float:
         self.model.train()
-        total, count = 0.0, 0
+        total: Any = 0.0  # kept on the device: reading it after every step would wait for each
+        count = 0
         for input, target in self._bar(train, title):
-            self.optimizer.zero_grad()
+            size = len(target)
+            total, count = total + self._step(input, target).detach() * size, count + size
+        return float(total) / max(count, 1)
+
+    def _eager_step(self, input: Any, target: Any) -> Tensor:
+        self.optimizer.zero_grad()
+        with autocast(self.precision or "bf16", enabled=self.precision is not None):
             loss = self.loss(self.model(input), target)
+        if self.scaler is None:
             loss.backward()
             self.optimizer.step()
-            size = len(target)
-            total, count = total + loss.item() * size, count + size
-        return total / max(count, 1)
+        else:
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        return loss
 
     def evaluate(self, batches: Iterable[Any]) -> Row:
         """Return the loss and the metrics over batches, in evaluation mode, weighted by batch size."""
@@ -178,6 +210,7 @@ class Trainer:
             loss=self.history[-1]["loss"] if self.history else None,
             history=self.history,
             order=self._order_state(),
+            scaler={} if self.scaler is None else self.scaler.state_dict(),
         )
 
     def resume(self, path: str | os.PathLike[str]) -> Trainer:
@@ -186,6 +219,8 @@ class Trainer:
         self.epoch = int(tree["epoch"])
         self.history = list(tree["history"])
         self._saved_sampler = tree["order"]
+        if self.scaler is not None and tree.get("scaler"):
+            self.scaler.load_state_dict(tree["scaler"])
         return self
 
     def _order(self) -> Generator | None:
@@ -218,6 +253,14 @@ class Trainer:
         if len(self.history) == 1 or set(self.history[-2]) != set(row):
             print("  ".join(name.rjust(_width(name)) for name in cells))
         print("  ".join(text.rjust(_width(name)) for name, text in cells.items()), flush=True)
+        reason = getattr(self._step, "error", None)
+        if reason is not None and not self._told:
+            self._told = True
+            print(f"(the step runs eagerly: {reason})", flush=True)
+
+
+def _captured(step: Callable[[Any, Any], Tensor], state: list[Any], strict: bool) -> Capture:
+    return capture(step, state, on_error="raise" if strict else "eager")
 
 
 def _width(name: str) -> int:
@@ -225,6 +268,6 @@ def _width(name: str) -> int:
 
 
 def _cell(name: str, value: float) -> str:
-    if name == "epoch":
+    if name in ("epoch", "skipped"):
         return str(int(value))
     return f"{value:.1f}" if name == "seconds" else f"{value:.4g}" if name == "lr" else f"{value:.4f}"

@@ -244,7 +244,7 @@ def test_adam(run: Any, rng: Any, amsgrad: bool, decoupled: bool, donated: bool)
     ins = [*p, *g, *(a for group in state for a in group)]
     outs = [*p, *ins[8:]] if donated else [(a.shape, "f4") for a in (*p, *ins[8:])]
     got = run(
-        "optim.adam_step", [*ins, lr, step], outs, n=4, beta1=b1, beta2=b2, eps=1e-8, weight_decay=0.1,
+        "optim.adam_step", [*ins, lr, step, np.zeros((), "f4")], outs, n=4, beta1=b1, beta2=b2, eps=1e-8, weight_decay=0.1,
         decoupled=decoupled, maximize=True,
     )  # fmt: skip
     for a, b in zip(got, [x for group in expected for x in group], strict=True):
@@ -261,7 +261,7 @@ def test_sgd(run: Any, rng: Any, kind: str) -> None:
     if kind == "first":
         m = np.full_like(m, np.nan)
     got = run(
-        "optim.sgd_step", [p, g, *([m] if with_momentum else []), np.array(0.5, "f4")],
+        "optim.sgd_step", [p, g, *([m] if with_momentum else []), np.array(0.5, "f4"), np.zeros((), "f4")],
         [(p.shape, "f4")] * (2 if with_momentum else 1), n=1, momentum=0.9, dampening=0.2, nesterov=kind == "nesterov",
         weight_decay=0.1, maximize=False, first=kind == "first",
     )  # fmt: skip

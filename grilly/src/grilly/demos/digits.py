@@ -61,7 +61,9 @@ def build_model() -> nn.Sequential:
     )
 
 
-def train(epochs: int, seed: int) -> tuple[nn.Sequential, list[dict[str, float]]]:
+def train(
+    epochs: int, seed: int, precision: str | None = None
+) -> tuple[nn.Sequential, list[dict[str, float]]]:
     """Train on the default device; return the model and a row of numbers for each epoch."""
     grilly.manual_seed(seed)
     train_set, test_set = (data.TensorDataset(*part) for part in load_digits(seed))
@@ -73,6 +75,7 @@ def train(epochs: int, seed: int) -> tuple[nn.Sequential, list[dict[str, float]]
         functional.cross_entropy,
         scheduler=optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs),
         metrics={"accuracy": accuracy},
+        precision=precision,
     )
     history = trainer.fit(
         data.DataLoader(train_set, batch_size=64, shuffle=True, generator=seed),
@@ -131,11 +134,11 @@ def plot(history: Sequence[dict[str, float]], matrix: Any, out: Path) -> None:
     figure.savefig(out / "digits.png", dpi=120)
 
 
-def run(device: str, epochs: int, seed: int, out: Path) -> float:
+def run(device: str, epochs: int, seed: int, out: Path, precision: str | None = None) -> float:
     """Train, write everything to `out`, check the saved weights, and return the test accuracy."""
     out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    model, history = train(epochs, seed)
+    model, history = train(epochs, seed, precision)
     _, (images, labels) = load_digits(seed)
     predicted = predict(model, images)
     correct = int((predicted == labels).sum())
@@ -159,6 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default=str(grilly.default_device()), help="such as cpu or vulkan:0")
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--precision", choices=["bf16", "f16"], help="train in mixed precision")
     parser.add_argument("--out", type=Path, default=Path("out/digits"), help="folder for the results")
     parser.add_argument("--verify", type=Path, metavar="WEIGHTS", help="only evaluate saved weights")
     options = parser.parse_args(arguments)
@@ -168,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.verify is not None:
         print(json.dumps(verify(options.verify, options.seed)))
         return
-    run(options.device, options.epochs, options.seed, options.out)
+    run(options.device, options.epochs, options.seed, options.out, options.precision)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def _adam_scalars(lr: float, step: float, attrs: dict[str, Any]) -> AdamScalars:
 def sgd_step(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any], update: Any) -> None:
     """Hand each parameter with its gradient (and momentum) to `update`."""
     n = attrs["n"]
-    scalars = _sgd_scalars(float(ins[-1].array), attrs)
+    scalars = _sgd_scalars(float(ins[-2].array), attrs)
     lists = 2 if len(outs) > n else 1
     sources, targets = _groups(ins, n, 1 + lists), _groups(outs, n, lists)
     for tensors in zip(*sources, *targets, strict=True):
@@ -76,7 +76,7 @@ def sgd_step(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any], update: An
 def adam_step(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any], update: Any) -> None:
     """Hand each parameter with its gradient and moments to `update`."""
     n = attrs["n"]
-    scalars = _adam_scalars(float(ins[-2].array), float(ins[-1].array), attrs)
+    scalars = _adam_scalars(float(ins[-3].array), float(ins[-2].array), attrs)
     lists = len(outs) // n if n else 0
     sources, targets = _groups(ins, n, 1 + lists), _groups(outs, n, lists)
     for tensors in zip(*sources, *targets, strict=True):
@@ -111,10 +111,22 @@ def _adam_numpy(tensors: Any, s: AdamScalars) -> None:
     np.subtract(s.keep * p, s.rate * (new_m / (np.sqrt(top) * s.root + s.eps)), new_p)
 
 
+def _keep(outs: Any, ins: Any, n: int) -> None:
+    """Leave everything as it was: parameters, and the states after the gradients."""
+    old = [*ins[:n], *ins[2 * n : n + len(outs)]]
+    for target, source in zip(outs, old, strict=True):
+        if target.array is not source.array:
+            np.copyto(target.array, source.array)
+
+
 def _kernel(step: Any, update: Any) -> Any:
     @quietly
     def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-        step(stream, outs, ins, attrs, update)
+        skip = ins[-1]
+        if skip is not None and skip.array != 0:
+            _keep(outs, ins, attrs["n"])
+        else:
+            step(stream, outs, ins, attrs, update)
 
     return kernel
 

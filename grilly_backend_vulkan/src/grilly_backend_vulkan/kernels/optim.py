@@ -11,19 +11,18 @@ from grilly_backend_vulkan.kernels.support import MAX_GROUPS
 __all__ = ["register"]
 
 _ENTRY: Final = struct.Struct("<9Q2I")
-_PUSH: Final = struct.Struct("<3Q2If6f")
+_PUSH: Final = struct.Struct("<4Q2If6f4x")
 _BLOCK: Final = 1024
 _TENSORS: Final = 128  # of one launch
 SGD, ADAM = 0, 1
 
 
 def _launch(
-    stream: Any, op: int, flags: tuple[bool, ...], sources: list[Any], targets: list[Any], scalars: tuple[Any, Any],
+    stream: Any, op: int, flags: tuple[bool, ...], sources: list[Any], targets: list[Any], scalars: tuple[Any, Any, Any],
     decay: float, numbers: list[float],
 ) -> None:  # fmt: skip
     """Update the tensors in turns; each of `sources` and `targets` is a list of views for each role."""
-    lr, step = scalars
-    addresses = stream.address(lr), 0 if step is None else stream.address(step)
+    addresses = [0 if v is None else stream.address(v) for v in scalars]
     n = len(sources[0])
     for start in range(0, n, _TENSORS):
         chosen = [i for i in range(start, min(start + _TENSORS, n)) if sources[0][i].spec.size]
@@ -59,7 +58,7 @@ def _sgd_step(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     flags = (extra, attrs["nesterov"], attrs["first"], attrs["maximize"])
     numbers = [attrs["momentum"], 1 - attrs["dampening"], 0, 0, 0, 0]
     roles = _roles(ins, n, 3 if extra else 2), _roles(outs, n, 2 if extra else 1)
-    _launch(stream, SGD, flags, *roles, (ins[-1], None), attrs["weight_decay"], numbers)
+    _launch(stream, SGD, flags, *roles, (ins[-2], None, ins[-1]), attrs["weight_decay"], numbers)
 
 
 def _adam_step(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
@@ -71,7 +70,7 @@ def _adam_step(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     logs = [math.log(b) if b > 0 else 0.0 for b in (beta1, beta2)]
     numbers = [beta1, beta2, attrs["eps"], *logs, 0]
     roles = _roles(ins, n, 5 if extra else 4), _roles(outs, n, 4 if extra else 3)
-    _launch(stream, ADAM, flags, *roles, (ins[-2], ins[-1]), attrs["weight_decay"], numbers)
+    _launch(stream, ADAM, flags, *roles, (ins[-3], ins[-2], ins[-1]), attrs["weight_decay"], numbers)
 
 
 def _plain(c: Any) -> bool:

@@ -15,7 +15,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Ent
     uint size, first_block;
 };
 layout(push_constant, std430) uniform Push {
-    uint64_t table, lr, step;
+    uint64_t table, lr, step, skip;  // skip: where it is not 0, everything stays
     uint count, blocks;
     float decay;
     float k[6];  // SGD: momentum, 1 - dampening; Adam: beta1, beta2, eps, log(beta1), log(beta2), unused
@@ -63,7 +63,15 @@ Entry owner(uint block) {  // the last entry that starts at or before the block
     return Entry(push.table + ENTRY * low);
 }
 
+void keep(Entry e, uint64_t i) {
+    put(e.new_param, i, at(e.param, i));
+    if (e.new_a != 0) put(e.new_a, i, at(e.a, i));
+    if (e.new_b != 0) put(e.new_b, i, at(e.b, i));
+    if (e.new_c != 0) put(e.new_c, i, at(e.c, i));
+}
+
 void main() {
+    bool skipped = push.skip != 0 && load_f32(push.skip) != 0.0;
     float lr = load_f32(push.lr), rate = 0.0, root = 1.0;
     if (OP == 1) {
         float step = load_f32(push.step);
@@ -74,7 +82,8 @@ void main() {
         Entry e = owner(block);
         uint start = (block - e.first_block) * BLOCK, end = min(start + BLOCK, e.size);
         for (uint i = start + gl_LocalInvocationID.x; i < end; i += 256u) {
-            if (OP == 0) sgd(e, uint64_t(i), lr);
+            if (skipped) keep(e, uint64_t(i));
+            else if (OP == 0) sgd(e, uint64_t(i), lr);
             else adam(e, uint64_t(i), lr, rate, root);
         }
     }

@@ -39,11 +39,17 @@ class Capture:
     ----------
     programs : dict
         One entry for each input signature.
+    error : CaptureError or None
+        Why the step runs eagerly for good, with ``on_error="eager"``.
     """
 
-    def __init__(self, function: Callable[..., Any], state: Any) -> None:
+    def __init__(self, function: Callable[..., Any], state: Any, on_error: str = "raise") -> None:
+        if on_error not in ("raise", "eager"):
+            raise ValueError(f"on_error: expected 'raise' or 'eager'; received {on_error!r}.")
         self._function = function
         self._state = state
+        self._lenient = on_error == "eager"
+        self.error: CaptureError | None = None
         self.programs: dict[Any, _Stage] = {}
         self._shortcuts: dict[Any, Program] = {}
 
@@ -59,25 +65,38 @@ class Capture:
         args = tuple(as_tensor(a) if isinstance(a, np.ndarray) else a for a in args)
         kwargs = {k: as_tensor(v) if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
         flat = [*args, *kwargs.values()]
+        if self.error is not None or not self._hashable(flat):
+            return self._function(*args, **kwargs)
         tensors = [a for a in flat if isinstance(a, Tensor)]
-        stage = self._stage(tuple(self._signature(a) for a in flat) + tuple(kwargs))
+        stage = self._stage(tuple(self._signature(a) for a in flat) + tuple(kwargs) + self._key())
         stage.calls += 1
         if stage.program is not None:
             if len(tensors) == len(args) == len(flat):
-                self._shortcuts[tuple([(t._value.spec, t._node is not None) for t in tensors])] = (
-                    stage.program
-                )
+                layouts = [(t._value.spec, t._node is not None) for t in tensors]
+                self._shortcuts[(self._key(), *layouts)] = stage.program
             return self._replayed(stage.program, tensors, sink)
         if stage.calls == 1:
             return self._function(*args, **kwargs)
         return self._recorded(stage, tensors, args, kwargs)
 
+    def _give_up(self, error: CaptureError) -> None:
+        """Run eagerly from now on, or raise."""
+        if not self._lenient:
+            raise error
+        self.error = error
+        self.programs.clear()
+        self._shortcuts.clear()
+
     def _quick(self, args: tuple[Any, ...]) -> Program | None:
         """Return the program for arguments that are tensors of layouts seen before, without further questions."""
         try:
-            return self._shortcuts.get(tuple([(a._value.spec, a._node is not None) for a in args]))
+            return self._shortcuts.get((self._key(), *[(a._value.spec, a._node is not None) for a in args]))
         except AttributeError:
             return None
+
+    def _key(self) -> tuple[Any, ...]:
+        """Settings of the state that are constants of a program: others give another program."""
+        return tuple([part.capture_key() for part in self._hosts(self._state)])
 
     def _replayed(self, program: Program, tensors: Sequence[Tensor], sink: ProfilingSink | None) -> Any:
         hosts = self._hosts(self._state)
@@ -88,24 +107,37 @@ class Capture:
             part.after_replay()
         return result
 
-    def _signature(self, value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return value.shape, value.dtype, value.device, value.requires_grad
-        try:
-            hash(value)
-        except TypeError as error:
-            raise CaptureError(
-                f"capture: arguments must be tensors, arrays or hashable constants; received {type(value).__name__}."
-            ) from error
-        return value
+    def _hashable(self, values: list[Any]) -> bool:
+        """Whether the arguments can be told apart; gives up if not."""
+        for value in values:
+            try:
+                hash(value)
+            except TypeError:
+                kind = type(value).__name__
+                message = (
+                    f"capture: arguments must be tensors, arrays or hashable constants; received {kind}."
+                )
+                self._give_up(CaptureError(message))
+                return False
+        return True
+
+    @staticmethod
+    def _signature(value: Any) -> Any:
+        return (
+            (value.shape, value.dtype, value.device, value.requires_grad)
+            if isinstance(value, Tensor)
+            else value
+        )
 
     def _stage(self, key: Any) -> _Stage:
-        if key not in self.programs and len(self.programs) >= _MAX_PROGRAMS:
-            raise CaptureError(
-                f"capture: more than {_MAX_PROGRAMS} input signatures; keep shapes fixed, for example with "
-                "drop_last=True."
+        if self.error is None and key not in self.programs and len(self.programs) >= _MAX_PROGRAMS:
+            self._give_up(
+                CaptureError(
+                    f"capture: more than {_MAX_PROGRAMS} input signatures; keep shapes fixed, for example with "
+                    "drop_last=True."
+                )
             )
-        return self.programs.setdefault(key, _Stage())
+        return self.programs.setdefault(key, _Stage()) if self.error is None else _Stage()
 
     def _hosts(self, state: Any) -> list[Any]:
         """The parts of the state that keep a host mirror (optimisers)."""
@@ -118,11 +150,16 @@ class Capture:
     def _recorded(self, stage: _Stage, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         for part in self._hosts(self._state):
             part.before_replay()
-        cells = unique(cells_of(self._state))
-        context = next((c.tensor._value.spec.context for c in cells), None) or (
-            tensors[0]._value.spec.context if tensors else default_context()
-        )
-        recorder = Recorder(context)
+        try:
+            cells = unique(cells_of(self._state))
+            context = next((c.tensor._value.spec.context for c in cells), None) or (
+                tensors[0]._value.spec.context if tensors else default_context()
+            )
+            recorder = Recorder(context)
+        except CaptureError as error:
+            self._give_up(error)
+            return self._function(*args, **kwargs)
+        before = [(cell, None if (t := cell.get()) is None else t._value) for cell in cells]
         starts = []
         for cell in cells:
             tensor = cell.get()
@@ -131,11 +168,21 @@ class Capture:
             starts.append(-1 if tensor is None else recorder.slot(tensor._value, "state"))
         own = {id(t): Tensor(packed(t), t._node, t._index) for t in tensors}
         inputs = [recorder.slot(own[id(t)]._value, "input") for t in tensors]
-        args = tuple(own.get(id(a), a) for a in args)
-        kwargs = {k: own.get(id(v), v) for k, v in kwargs.items()}
-        with config.overriding(sink=recorder):
-            result = self._function(*args, **kwargs)
-        self._finish(stage, recorder, cells, starts, inputs, result)
+        try:
+            with config.overriding(sink=recorder):
+                result = self._function(
+                    *(own.get(id(a), a) for a in args), **{k: own.get(id(v), v) for k, v in kwargs.items()}
+                )
+        except CaptureError as error:  # in the middle of the step: what it changed is taken back
+            if self._lenient:
+                for cell, value in before:
+                    cell.put(value)
+            self._give_up(error)
+            return self._function(*args, **kwargs)
+        try:
+            self._finish(stage, recorder, cells, starts, inputs, result)
+        except CaptureError as error:  # after the step, which counts
+            self._give_up(error)
         return _detached(result)
 
     def _owned(self, cell: Cell, tensor: Tensor) -> Tensor:
@@ -191,7 +238,7 @@ def _detached(value: Any) -> Any:
     return mapped(value, lambda t: Tensor(packed(t)))
 
 
-def capture(function: Callable[..., Any], state: Any = ()) -> Capture:
+def capture(function: Callable[..., Any], state: Any = (), *, on_error: str = "raise") -> Capture:
     """Turn a step into one that is recorded and replayed.
 
     Parameters
@@ -201,6 +248,9 @@ def capture(function: Callable[..., Any], state: Any = ()) -> Capture:
         hashable constants.
     state : Module, Optimizer, Tensor, or a list or dict of them
         Everything the step reads or writes that outlives it.
+    on_error : {"raise", "eager"}
+        What to do with a step that cannot be captured: raise, or take back what a half-done recording changed and run
+        the step eagerly, now and for good; `Capture.error` then says why.
 
     Returns
     -------
@@ -225,4 +275,4 @@ def capture(function: Callable[..., Any], state: Any = ()) -> Capture:
     >>> [step(grilly.ones(2)).item() for _ in range(5)]
     [2.0, 4.0, 6.0, 8.0, 10.0]
     """
-    return Capture(function, state)
+    return Capture(function, state, on_error)

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-@op("matmul_any", saves="ins")
+@op("matmul_any", saves="ins", autocast="lower")
 def matmul_any(x: Any, y: Any) -> Tensor:
     """Matrix product by the Array API's rules: vectors gain an axis, leading axes broadcast."""
     if x.ndim == 0 or y.ndim == 0:

@@ -10,11 +10,11 @@ from typing import Any
 
 from grilly_core.errors import ShapeError
 from grilly_core.ops._typing import Samples
-from grilly_core.ops.primitives import cast, expm1, maximum, sqrt
+from grilly_core.ops.primitives import cast, expm1, isnan, maximum, sqrt, sum, where
 from grilly_core.opspec import TensorList, op
 from grilly_core.tensor import Tensor
 
-__all__ = ["adam_step", "sgd_step"]
+__all__ = ["adam_step", "sgd_step", "unscale"]
 
 
 def _check_lists(name: str, params: TensorList, **others: TensorList | None) -> None:
@@ -35,12 +35,42 @@ def _like(x: Tensor, like: Tensor) -> Tensor:
     return x if x.dtype is like.dtype else cast(x, dtype=like.dtype)
 
 
+def _unless(skip: Tensor | None, old: list[Tensor], new: list[Tensor]) -> tuple[Tensor, ...]:
+    """Return the new values, or the old ones where the step is skipped."""
+    if skip is None:
+        return tuple(new)
+    stays = skip != 0.0
+    return tuple(where(stays, o, n) for o, n in zip(old, new, strict=True))
+
+
+@op("optim.unscale", nondiff=True, donates={"grads": "grads"})
+def unscale(grads: TensorList, scale: Tensor | None = None) -> tuple[Tensor, ...]:
+    """Return the gradients divided by `scale` (0-d, float32), then 1.0 if one of these is not finite, else 0.0."""
+    assert scale is not None
+    inverse = 1.0 / scale
+    total = scale * 0.0
+    unscaled = [g * inverse for g in grads]
+    for g in unscaled:  # 0 times what is not finite is NaN
+        total = total + sum(g * 0.0)
+    return (
+        *[_like(u, g) for u, g in zip(unscaled, grads, strict=True)],
+        cast(isnan(total), dtype=scale.dtype),
+    )
+
+
+@unscale.samples
+def _(s: Samples) -> None:
+    scale = s.f32(low=3.0, high=5.0)
+    s.case([s.f32(3, 4), s.f32(5)], scale)
+
+
 @op("optim.sgd_step", nondiff=True, donates={"params": "params", "momenta": "momenta"})
 def sgd_step(
     params: TensorList,
     grads: TensorList,
     momenta: TensorList | None = None,
     lr: Tensor | None = None,
+    skip: Tensor | None = None,
     *,
     momentum: float = 0.0,
     dampening: float = 0.0,
@@ -51,7 +81,7 @@ def sgd_step(
 ) -> tuple[Tensor, ...]:
     """One step of stochastic gradient descent; returns the new parameters, then the new momenta.
 
-    `first` starts the momenta from the gradients, undampened.
+    `first` starts the momenta from the gradients, undampened. Where `skip` (0-d, float32) is not 0, everything stays.
     """
     assert lr is not None
     _check_lists("sgd_step", params, grads=grads, momenta=momenta)
@@ -65,7 +95,7 @@ def sgd_step(
             new_momenta.append(_like(m, momenta[i]))
             g = g + momentum * m if nesterov else m
         new_params.append(_like(p - lr * g, p))
-    return (*new_params, *new_momenta)
+    return _unless(skip, [*params, *(momenta or ())], [*new_params, *new_momenta])
 
 
 @sgd_step.samples
@@ -80,6 +110,8 @@ def _(s: Samples) -> None:
     s.case(some(), some(), some(), lr, momentum=0.9, dampening=0.2, weight_decay=0.1)
     s.case(some(), some(), some(), lr, momentum=0.9, nesterov=True)
     s.case(some(), some(), some(), lr, momentum=0.9, first=True)
+    for skip in (0.0, 1.0):
+        s.case(some(), some(), some(), lr, s.f32(low=skip, high=skip), momentum=0.9)
     s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], None, lr)
 
 
@@ -96,6 +128,7 @@ def adam_step(
     vmaxs: TensorList | None = None,
     lr: Tensor | None = None,
     step: Tensor | None = None,
+    skip: Tensor | None = None,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -107,7 +140,8 @@ def adam_step(
     """One step of Adam; returns the new parameters, first moments, second moments and their maxima.
 
     `step` counts from 1. Weight decay is added to the gradient, or taken off the parameter (`decoupled`,
-    AdamW). With `vmaxs` the largest second moment so far divides (AMSGrad).
+    AdamW). With `vmaxs` the largest second moment so far divides (AMSGrad). Where `skip` (0-d, float32) is not 0,
+    everything stays.
     """
     assert lr is not None and step is not None
     _check_lists("adam_step", params, grads=grads, ms=ms, vs=vs, vmaxs=vmaxs)
@@ -129,7 +163,7 @@ def adam_step(
         out[2].append(_like(v, vs[i]))
         if vmaxs is not None:
             out[3].append(_like(top, vmaxs[i]))
-    return tuple(t for group in out for t in group)
+    return _unless(skip, [*params, *ms, *vs, *(vmaxs or ())], [t for group in out for t in group])
 
 
 def _correction(step: Tensor, beta: float) -> Tensor | float:
@@ -147,4 +181,8 @@ def _(s: Samples) -> None:
     s.case(some(), some(), some(), some(0.1), None, lr, step, weight_decay=0.1)
     s.case(some(), some(), some(), some(0.1), None, lr, step, weight_decay=0.1, decoupled=True)
     s.case(some(), some(), some(), some(0.1), some(0.1), lr, step, beta1=0.8, beta2=0.99, maximize=True)
+    for skip in (0.0, 1.0):
+        s.case(
+            some(), some(), some(), some(0.1), None, lr, step, s.f32(low=skip, high=skip), weight_decay=0.1
+        )
     s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], [s.f32(3)], [s.f32(3)], None, lr, step)

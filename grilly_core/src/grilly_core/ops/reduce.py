@@ -96,7 +96,7 @@ def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 amax, amin = max, min
 
 
-@op("prod")
+@op("prod", autocast="f32")
 def _prod(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Product over `axis` (an int, several, or all), folded in halves; the product of nothing is 1."""
     axes = normalize_axes(axis, x.ndim)
@@ -317,7 +317,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Ten
     return _index_of(_argmin, x, axis, keepdims)
 
 
-@op("logsumexp")
+@op("logsumexp", autocast="f32")
 def logsumexp(x: Any, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` over `axis` without overflow; -inf for nothing but -inf."""
     axes = normalize_axes(axis, x.ndim)
@@ -351,7 +351,7 @@ def _(s: Any) -> None:
     )
 
 
-@op("norm")
+@op("norm", autocast="f32")
 def norm(x: Any, *, ord: float = 2.0, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Vector p-norm over `axis`; its gradient at 0 is 0. Scaled by the largest element, so squares cannot overflow."""
     axes = normalize_axes(axis, x.ndim)
@@ -426,7 +426,7 @@ def cumulative_sum(
     return _cumulative(p.cumsum, 0, x, axis, dtype, include_initial)
 
 
-@op("cumprod")
+@op("cumprod", autocast="f32")
 def cumprod(x: Any, *, axis: int) -> Tensor:
     """Running product along `axis`, in log2 steps."""
     n, reach = x.shape[axis], 1

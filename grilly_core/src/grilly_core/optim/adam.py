@@ -106,15 +106,18 @@ class Adam(Optimizer):
             self.state[p]["step"] = own
         return own
 
+    def _takes_skip(self) -> bool:
+        return True
+
     def _move(self, group: Group, params: list[Tensor], grads: list[Tensor], lr: Tensor) -> None:
         step = self._counter(params)
-        step._value = (step + 1.0)._value
+        step._value = (step + 1.0 if self._skip is None else step + (self._skip == 0.0).to(step.dtype))._value
         states = [self.state[p] for p in params]
         ms, vs = [s["exp_avg"] for s in states], [s["exp_avg_sq"] for s in states]
         tops = [s["max_exp_avg_sq"] for s in states] if group["amsgrad"] else None
         beta1, beta2 = group["betas"]
         moved = adam_step(
-            params, grads, ms, vs, tops, lr, step, beta1=beta1, beta2=beta2, eps=group["eps"],
+            params, grads, ms, vs, tops, lr, step, self._skip, beta1=beta1, beta2=beta2, eps=group["eps"],
             weight_decay=group["weight_decay"], decoupled=self._decoupled, maximize=group["maximize"],
         )  # fmt: skip
         assign([*params, *ms, *vs, *(tops or ())], moved)

@@ -13,6 +13,7 @@ from grilly_core.device import Context
 from grilly_core.dtypes import DType
 from grilly_core.errors import StateDictError
 from grilly_core.ops.creation import asarray, zeros_like
+from grilly_core.ops.primitives import where
 from grilly_core.tensor import Tensor
 
 __all__ = ["Optimizer", "OptimizerStateError"]
@@ -91,6 +92,8 @@ class Optimizer:
         self.param_groups: list[Group] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
         self._rates: dict[tuple[int, Context, DType], _Rate] = {}
+        self._skip: Tensor | None = None
+        self._loads = 0  # how often the state was replaced
         given = list(params)
         if not given:
             raise ValueError("params: the optimiser got an empty list of parameters.")
@@ -158,6 +161,35 @@ class Optimizer:
                     self._update(group, params, grads, self._rate(index, group, place))
         return result
 
+    def step_unless(self, skip: Tensor) -> None:
+        """Do what `step` does, unless `skip` (0-d, float32) is not 0; the decision is taken on the device.
+
+        Fused steps take `skip` themselves (`_takes_skip`). For others old and new values are chosen from afterwards,
+        which is exact once every parameter has its state.
+        """
+        if self._takes_skip():
+            self._skip = skip
+            try:
+                self.step()
+            finally:
+                self._skip = None
+            return
+        cells = [
+            *self._parameters(),
+            *(t for c in self.state.values() for t in c.values() if isinstance(t, Tensor)),
+        ]
+        before = [(cell, Tensor(cell._value)) for cell in {id(c): c for c in cells}.values()]
+        self.step()
+        with no_grad():
+            stays = skip != 0.0
+            for cell, old in before:
+                if cell._value is not old._value:
+                    cell._value = where(stays, old, Tensor(cell._value))._value
+
+    def _takes_skip(self) -> bool:
+        """Whether `_update` hands `self._skip` to its op."""
+        return False
+
     def _update(self, group: Group, params: list[Tensor], grads: list[Tensor], lr: Tensor) -> None:
         """Move parameters of one device and dtype; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define _update().")
@@ -212,6 +244,14 @@ class Optimizer:
         for (index, _, _), rate in self._rates.items():
             yield f"optimizer.group{index}.lr", rate.cell
 
+    def capture_key(self) -> tuple[Any, ...]:
+        """Return what is constant in a captured step: which state there is, and all settings but the rates."""
+        settings = [
+            tuple([(k, v) for k, v in group.items() if k not in ("params", "lr", "initial_lr")])
+            for group in self.param_groups
+        ]
+        return (self._loads, *settings)
+
     def before_replay(self) -> None:
         """Bring the learning rates on the devices up to date with the groups."""
         for (index, _, _), rate in self._rates.items():
@@ -255,6 +295,7 @@ class Optimizer:
             params[int(i)]: {k: self._loaded(k, v, params[int(i)]) for k, v in content.items()}
             for i, content in state_dict["state"].items()
         }
+        self._loads += 1
         self._after_load()
 
     def _check_state(self, state_dict: Mapping[str, Any], params: list[Tensor]) -> None:

@@ -68,7 +68,7 @@ class SGD(Optimizer):
     def _update(self, group: Group, params: list[Tensor], grads: list[Tensor], lr: Tensor) -> None:
         settings = {k: group[k] for k in ("momentum", "dampening", "nesterov", "weight_decay", "maximize")}
         if not group["momentum"]:
-            assign(params, sgd_step(params, grads, None, lr, **settings))
+            assign(params, sgd_step(params, grads, None, lr, self._skip, **settings))
             return
         for first in (True, False):  # parameters that move for the first time start their momentum
             chosen = [i for i, p in enumerate(params) if (p not in self.state) == first]
@@ -85,4 +85,10 @@ class SGD(Optimizer):
             for p, m in zip(params, zeros_for(params), strict=True):
                 self.state[p] = {"momentum_buffer": m}
         momenta = [self.state[p]["momentum_buffer"] for p in params]
-        assign([*params, *momenta], sgd_step(params, grads, momenta, lr, first=first, **settings))
+        assign([*params, *momenta], sgd_step(params, grads, momenta, lr, self._skip, first=first, **settings))
+
+    def _takes_skip(self) -> bool:
+        """Not at a first step with dampening: if skipped it leaves momenta of 0, which are not the same as none."""
+        if all(not g["momentum"] or not g["dampening"] for g in self.param_groups):
+            return True
+        return all(p in self.state for p in self._parameters())

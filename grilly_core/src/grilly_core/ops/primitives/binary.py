@@ -173,7 +173,7 @@ floordiv = _binary(
     lambda g, x, y, o, n: (_zeros_like(g), _zeros_like(g)),
     "Elementwise quotient rounded towards minus infinity; an integer divided by 0 gives 0.",
 )
-pow = _binary("pow", _numbers, np.power, _pow_vjp, "Elementwise ``x ** y``.", low=0.3)
+pow = _binary("pow", _numbers, np.power, _pow_vjp, "Elementwise ``x ** y``.", low=0.3, autocast="f32")
 maximum = _binary(
     "maximum",
     _ordered,

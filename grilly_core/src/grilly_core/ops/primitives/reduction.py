@@ -34,7 +34,7 @@ def _spread(g: Any, x: Any, attrs: Any) -> Any:
     return _broadcast_to(g, shape=x.shape)
 
 
-@primitive("sum", saves="shapes")
+@primitive("sum", saves="shapes", autocast="f32")
 def sum(x: Spec, *, axis: Any = None, keepdims: bool = False) -> Inferred:
     """Sum over `axis` (an int, several, or all); small integers and bools are summed as the default integer."""
     shape, axes = rules.reduced("sum", x, axis, keepdims)
@@ -130,7 +130,7 @@ def _(s: Any) -> None:
     s.error(ValueError, "no element", s.f32(0, 2), axis=0)
 
 
-@primitive("cumsum", saves="shapes")
+@primitive("cumsum", saves="shapes", autocast="f32")
 def cumsum(x: Spec, *, axis: int) -> Inferred:
     """Running sum along `axis`."""
     dtype = dtypes.int32 if x.dtype.kind == "b" else x.dtype

@@ -131,6 +131,7 @@ exp = _unary(
     lambda g, x, y: g * conjugated(y),
     "Elementwise exponential.",
     saves="outs",
+    autocast="f32",
 )
 expm1 = _unary(
     "expm1",
@@ -139,6 +140,7 @@ expm1 = _unary(
     lambda g, x, y: g * conjugated(y + 1),
     "Elementwise ``exp(x) - 1``, accurate near 0.",
     saves="outs",
+    autocast="f32",
 )
 log = _unary(
     "log",
@@ -148,6 +150,7 @@ log = _unary(
     "Elementwise natural logarithm.",
     0.1,
     saves="ins",
+    autocast="f32",
 )
 log1p = _unary(
     "log1p",
@@ -157,6 +160,7 @@ log1p = _unary(
     "Elementwise ``log(1 + x)``, accurate near 0.",
     -0.9,
     saves="ins",
+    autocast="f32",
 )
 sqrt = _unary(
     "sqrt",

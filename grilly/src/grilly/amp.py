@@ -1,0 +1,12 @@
+"""Mixed precision: autocast and the scaling of gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grilly._lazy import forward
+
+if TYPE_CHECKING:
+    from grilly_core.amp import *  # noqa: F403
+
+__getattr__, __dir__ = forward("grilly_core.amp", "amp")
