@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from grilly_backend_vulkan import glsl
+from grilly_backend_vulkan.kernels import matmul_matrices, matmul_tiles
 from grilly_backend_vulkan.kernels.support import CODES
 
 __all__ = ["Variant", "build", "expanded", "main", "manifest", "push_layout", "variants"]
@@ -79,7 +80,7 @@ def _typed(code: str) -> dict[str, str | int]:
 
 #: Sources that are compiled once; fused kernels compute in f32.
 _PLAIN: Final = (
-    "random_bits", "positions", "rows", "norm_columns", "channels", "cross_entropy", "optim", "pool", "conv", "conv_depthwise",
+    "random_bits", "positions", "rows", "rows_held", "norm_columns", "channels", "cross_entropy", "optim", "pool", "conv", "conv_depthwise",
     "fft", "chirp",
 )  # fmt: skip
 #: Source → types it is compiled for.
@@ -109,6 +110,30 @@ _TABLE: Final[dict[str, tuple[str, ...]]] = {
 _CONV_TILES: Final = ((64, 64), (64, 128), (128, 64), (128, 128))
 
 
+#: Attention by the width of a head: rows and columns of scores at a time, those of a thread, rows and columns of a
+#: thread's sums, and how much of the width and how many lines one step takes.
+_ATTENTION_KEYS: Final = ("BR", "BC", "SR", "SC", "OR", "OC", "STEP", "STEP_KEYS")
+_ATTENTION: Final = {
+    32: (128, 64, 8, 8, 8, 4, 16, 16), 64: (128, 64, 8, 8, 8, 8, 16, 16), 128: (128, 128, 8, 8, 8, 8, 8, 8),
+    256: (64, 64, 4, 4, 8, 8, 16, 8),
+}  # fmt: skip
+_ATTENTION_GRAD: Final = {
+    32: (64, 64, 4, 8, 4, 4, 16, 16), 64: (64, 64, 4, 8, 4, 8, 16, 16), 128: (64, 64, 4, 8, 8, 8, 16, 8),
+    256: (64, 64, 4, 4, 8, 8, 16, 8),
+}  # fmt: skip
+
+
+def _attention() -> Iterator[Variant]:
+    for source, table in (
+        ("attention", _ATTENTION),
+        ("attention_query_grad", _ATTENTION_GRAD),
+        ("attention_key_grad", _ATTENTION_GRAD),
+    ):
+        for width, numbers in table.items():
+            sizes: dict[str, str | int] = dict(zip(_ATTENTION_KEYS, numbers, strict=True))
+            yield Variant(f"{source}_{width}", source, {**_typed("f32"), "D": width, **sizes})
+
+
 def variants() -> Iterator[Variant]:
     """Yield everything there is to compile."""
     for name in _PLAIN:
@@ -117,11 +142,45 @@ def variants() -> Iterator[Variant]:
         for kind, padded in (("data", 0), ("weight", 1)):
             defines: dict[str, str | int] = {"BM": rows, "BN": columns, "PADDED": padded}
             yield Variant(f"conv_tiles_{kind}_{rows}x{columns}", "conv_tiles", defines)
+    for code in ("f16", "bf16"):
+        factors: dict[str, str | int] = {"BRAIN": 1} if code == "bf16" else {}
+        needs = ("cooperative_matrix", "i16", code)
+        yield Variant(f"conv_matrix_data_{code}", "conv_matrix", {**_typed(code), **factors}, needs)
+        yield Variant(
+            f"conv_matrix_weight_{code}", "conv_matrix", {**_typed(code), **factors, "WEIGHT": 1}, needs
+        )
+        yield Variant(f"conv_join_{code}", "conv_join", _typed(code))
+    yield from _matmul()
+    yield from _attention()
     yield Variant("cast", "cast")
     yield Variant("cast_f64", "cast", {"USE_F64": 1}, ("f64",))
     for source, codes in _TABLE.items():
         for code in codes:
             yield Variant(f"{source}_{code}", source, _typed(code), ("f64",) if code == "f64" else ())
+
+
+def _matmul() -> Iterator[Variant]:
+    """Yield the tiled products, and what prepares their operands and joins their parts."""
+    for tile in matmul_tiles.TILES:
+        defines: dict[str, str | int] = {"BM": tile.rows, "BN": tile.columns, "STEP": tile.step}
+        yield Variant(
+            f"matmul_tiles_{tile.name}", "matmul_tiles", {**defines, "TM": tile.down, "TN": tile.across}
+        )
+    kinds: tuple[tuple[str, dict[str, str | int], tuple[str, ...]], ...] = (
+        ("f16", {}, ("f16",)), ("bf16", {"BRAIN": 1}, ("bf16",)), ("i8", {"WHOLE": 1}, ("i8",)),
+    )  # fmt: skip
+    for code, extra, needs in kinds:
+        for tile in matmul_matrices.TILES:
+            step = tile.step * 2 if code == "i8" else tile.step
+            defines = {"BM": tile.rows, "BN": tile.columns, "STEP": step, "WM": tile.down, "WN": tile.across}
+            name = f"matmul_matrices_{code}_{tile.name}"
+            needed = (*needs, "cooperative_matrix", "memory_model")
+            yield Variant(name, "matmul_matrices", {**_typed(code), **defines, **extra}, needed)
+    yield Variant("matmul_pack_f32", "matmul_pack", {**_typed("f32"), "SPLIT": 1})
+    for code in ("s1", "s2"):
+        yield Variant(f"matmul_pack_{code}", "matmul_pack", _typed(code))
+    for code in _FLOATS:
+        yield Variant(f"matmul_join_{code}", "matmul_join", _typed(code))
 
 
 def push_layout(source: str) -> list[str]:

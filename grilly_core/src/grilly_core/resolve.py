@@ -234,7 +234,7 @@ class _Resolver:
                 else view
             )
             outs.append(narrow)
-        return tracer.finish(self.op, outs, self.attrs)
+        return tracer.finish(self.op, outs, self.attrs if inferred.attrs is None else inferred.attrs)
 
     def from_body(self) -> Plan | None:
         if self.op.kind != "composite":

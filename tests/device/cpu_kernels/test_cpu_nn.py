@@ -244,8 +244,8 @@ def test_adam(run: Any, rng: Any, amsgrad: bool, decoupled: bool, donated: bool)
     ins = [*p, *g, *(a for group in state for a in group)]
     outs = [*p, *ins[8:]] if donated else [(a.shape, "f4") for a in (*p, *ins[8:])]
     got = run(
-        "optim.adam_step", [*ins, lr, step, np.zeros((), "f4")], outs, n=4, beta1=b1, beta2=b2, eps=1e-8, weight_decay=0.1,
-        decoupled=decoupled, maximize=True,
+        "optim.adam_step", [*ins, lr, step, np.zeros((), "f4")], outs, n=4, beta1=b1, beta2=b2, eps=1e-8,
+        weight_decay=0.1, decoupled=decoupled, maximize=True,
     )  # fmt: skip
     for a, b in zip(got, [x for group in expected for x in group], strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)

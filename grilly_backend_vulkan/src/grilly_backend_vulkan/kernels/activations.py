@@ -26,7 +26,7 @@ def _apply(number: int, names: tuple[str, ...]) -> Callable[..., None]:
     def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         scalars = struct.pack(f"<{len(names)}f", *(attrs[name] for name in names))
         shader = f"activation_{outs[0].dtype.code}"
-        mapping.run(stream, shader, (number,), (outs[0], *ins), scalars=scalars)
+        mapping.run(stream, shader, (number,), (outs[0], *ins), scalars=scalars, fours=True)
 
     return kernel
 
@@ -34,7 +34,7 @@ def _apply(number: int, names: tuple[str, ...]) -> Callable[..., None]:
 def _gelu(numbers: dict[str, int]) -> Callable[..., None]:
     def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         shader = f"activation_{outs[0].dtype.code}"
-        mapping.run(stream, shader, (numbers[attrs["approximate"]],), (outs[0], *ins))
+        mapping.run(stream, shader, (numbers[attrs["approximate"]],), (outs[0], *ins), fours=True)
 
     return kernel
 

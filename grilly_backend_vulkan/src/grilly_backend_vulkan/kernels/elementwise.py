@@ -44,7 +44,7 @@ def run_broadcast(
     """Launch an elementwise shader on inputs that repeat along axes of the output."""
     shape = views[0].shape
     strides = tuple(expand_strides(v.shape, v.strides, shape) for v in views)
-    mapping.run(stream, name, constants, views, strides=strides, **options)
+    mapping.run(stream, name, constants, views, strides=strides, fours=True, **options)
 
 
 def _unary_codes(name: str) -> frozenset[str]:
@@ -73,7 +73,10 @@ def _cast(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     codes = ins[0].dtype.code, outs[0].dtype.code
     name = "cast_f64" if "f64" in codes else "cast"
     sizes = struct.pack("<2I", outs[0].dtype.itemsize, ins[0].dtype.itemsize)
-    mapping.run(stream, name, (_PLACE[codes[0]], _PLACE[codes[1]]), (outs[0], ins[0]), scalars=sizes)
+    fours = set(codes) <= _NARROW
+    mapping.run(
+        stream, name, (_PLACE[codes[0]], _PLACE[codes[1]]), (outs[0], ins[0]), scalars=sizes, fours=fours
+    )
 
 
 def register(kernels: Any, runtime: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from grilly_backend_vulkan.kernels.norm import lanes_for, row_groups
+from grilly_backend_vulkan.kernels.rows import lanes_for, row_groups
 from grilly_backend_vulkan.kernels.support import MAX_TURNS, WIDENED
 
 __all__ = ["register"]

@@ -20,6 +20,8 @@ __all__ = ["GROUP", "SPAN", "Piece", "merged", "pieces", "run"]
 GROUP: Final = 256
 _PUSHED: Final = 4
 SPAN: Final = 1 << 31
+FOURS: Final = 5  # in the place of the rank: four elements a thread
+_LEAST_FOURS: Final = 1 << 13
 _ADDRESSES: Final = struct.Struct("<4Q")
 _AXES: Final = struct.Struct("<16i3II")
 _AXIS: Final = struct.Struct("<4iI12x")
@@ -124,6 +126,7 @@ def run(
     strides: tuple[tuple[int, ...], ...] | None = None,
     scalars: bytes = b"",
     items: tuple[int, ...] = (),
+    fours: bool = False,
 ) -> None:
     """Launch an elementwise shader.
 
@@ -142,6 +145,8 @@ def run(
         At most 16 bytes for the shader's ``k``.
     items : tuple of int
         Bytes of an element of each operand, if not those of their types.
+    fours : bool
+        Whether the shader takes four elements a thread where layouts allow it.
     """
     if strides is None:
         strides = tuple(v.strides for v in views)
@@ -155,5 +160,19 @@ def run(
             at = struct.pack("<Q", stream.arguments(piece.memory))
             pushed = pushed[:64] + at + pushed[72:]
         push = _ADDRESSES.pack(*starts, *padding) + pushed + scalars.ljust(16, b"\0")
-        pipeline = stream.pipeline(name, (piece.rank, *constants))
-        stream.launch(pipeline, groups_for(piece.n, GROUP), push, views[1:], views[:1])
+        rank, threads = piece.rank, piece.n
+        if fours and _in_fours(piece, starts, items):
+            rank, threads = FOURS, -(-piece.n // 4)
+        pipeline = stream.pipeline(name, (rank, *constants))
+        stream.launch(pipeline, groups_for(threads, GROUP), push, views[1:], views[:1])
+
+
+def _in_fours(piece: Piece, starts: Sequence[int], items: tuple[int, ...]) -> bool:
+    """Whether every operand is packed and aligned, or one number for all; small work is spread over more threads."""
+    if piece.rank != 1 or piece.n < _LEAST_FOURS or max(items) > 4:
+        return False
+    steps = struct.unpack_from("<4i", piece.pushed)[: len(items)]
+    return steps[0] == 1 and all(
+        step == 0 or (step == 1 and start % (4 * item) == 0)
+        for step, start, item in zip(steps, starts, items, strict=True)
+    )

@@ -8,27 +8,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels.reduce import sum_parts
+from grilly_backend_vulkan.kernels.rows import ROWS, held_rows, lanes_for, row_groups
 from grilly_backend_vulkan.kernels.support import MAX_GROUPS, MAX_TURNS, WIDENED, groups_for
 
-__all__ = ["lanes_for", "register", "row_groups"]
+__all__ = ["register"]
 
 SOFTMAX: Final = {"softmax": 0, "log_softmax": 1, "softmax_vjp": 2, "log_softmax_vjp": 3}
 LAYER, RMS, LAYER_VJP, RMS_VJP = 4, 5, 6, 7
 _GROUP: Final = 256
-_ROWS: Final = struct.Struct("<7Q3If")
 _COLUMNS: Final = struct.Struct("<6Q4I")
 _CHANNELS: Final = struct.Struct("<8Q3If")
 _PART: Final = 64  # rows that a thread sums at least, before the sums are summed
-
-
-def lanes_for(terms: int) -> int:
-    """Return how many threads share a row of `terms` elements: a power of two."""
-    return min(_GROUP, 1 << max(0, (terms - 1).bit_length() - 2))
-
-
-def row_groups(rows: int, lanes: int) -> tuple[int, int, int]:
-    """Return the work groups for `rows` rows of `lanes` threads each."""
-    return (min(-(-rows // (_GROUP // lanes)), MAX_GROUPS), 1, 1)
 
 
 def _at(stream: Any, view: Any) -> int:
@@ -39,11 +29,15 @@ def _rows(
     stream: Any, op: int, views: tuple[Any, ...], written: int, sizes: tuple[int, int, int], eps: float = 0.0
 ) -> None:
     """Launch ``rows``: output, x (or g), y (or x), weight, bias, mean, rstd; the places in `written` are outputs."""
-    push = _ROWS.pack(*(_at(stream, v) for v in views), *sizes, eps)
-    lanes = lanes_for(sizes[1])
+    push = ROWS.pack(*(_at(stream, v) for v in views), *sizes, eps)
     writes = [v for i, v in enumerate(views) if v is not None and written >> i & 1]
     reads = [v for i, v in enumerate(views) if v is not None and not written >> i & 1]
-    stream.launch(stream.pipeline("rows", (op, lanes)), row_groups(sizes[0], lanes), push, reads, writes)
+    held = held_rows(stream, [v for v in views[:5] if v is not None], sizes)
+    lanes = lanes_for(sizes[1]) if held is None else held[0]
+    pipeline = (
+        stream.pipeline("rows", (op, lanes)) if held is None else stream.pipeline("rows_held", (op, *held))
+    )
+    stream.launch(pipeline, row_groups(sizes[0], lanes), push, reads, writes)
 
 
 def _softmax(op: int) -> Callable[..., None]:

@@ -18,8 +18,8 @@ SGD, ADAM = 0, 1
 
 
 def _launch(
-    stream: Any, op: int, flags: tuple[bool, ...], sources: list[Any], targets: list[Any], scalars: tuple[Any, Any, Any],
-    decay: float, numbers: list[float],
+    stream: Any, op: int, flags: tuple[bool, ...], sources: list[Any], targets: list[Any],
+    scalars: tuple[Any, Any, Any], decay: float, numbers: list[float],
 ) -> None:  # fmt: skip
     """Update the tensors in turns; each of `sources` and `targets` is a list of views for each role."""
     addresses = [0 if v is None else stream.address(v) for v in scalars]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import data, mapping
+from grilly_backend_vulkan.kernels.rows import ROW_MAX, ROW_SUM, launch_row_reduction
 from grilly_backend_vulkan.kernels.support import FLOATS, HALVES, INTEGERS, WIDENED, add, groups_for
 
 __all__ = ["launch_reduction", "register", "sum_parts"]
@@ -50,6 +51,13 @@ def launch_reduction(stream: Any, op: int, out: Any, x: Any, axes: tuple[int, ..
     if max(outer[0], inner[0]) > _AXES:
         source = data.copy_packed(stream, x, kept + axes)
         outer, inner = _axes([outputs], [terms]), _axes([terms], [1])
+    packed_rows = (
+        x.spec.contiguous and kept == tuple(range(len(kept))) and x.dtype.code == "f32" and outputs < 1 << 31
+    )
+    if packed_rows and op != PLACE and terms > _FEW_TERMS:
+        row_op = ROW_SUM if op == SUM else ROW_MAX
+        if launch_row_reduction(stream, row_op, out, x, outputs, terms):
+            return
     columns = bool(kept) and abs(outer[1][0]) < abs(inner[1][0])
     grouped, chunks = _plan(outputs, terms, columns)
     item = 4 if op == PLACE else x.dtype.itemsize

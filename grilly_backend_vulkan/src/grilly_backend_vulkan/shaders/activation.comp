@@ -1,22 +1,16 @@
 #version 460
 // Activations and their gradients: OP chooses. The gradients take g and then what the forward pass kept.
 #include "map.glsl"
-#include "maths.glsl"
+#include "activations.glsl"
 layout(constant_id = 1) const uint OP = 0;
-
-float sigmoid(float x) {
-    float e = own_exp(-abs(x));
-    return (x >= 0.0 || is_nan(x) ? 1.0 : e) / (e + 1.0);
-}
-float bent(float x) { return 0.797884561 * (x + 0.044715 * x * x * x); }
 
 float forward(float x) {
     float a = uintBitsToFloat(push.k.x), b = uintBitsToFloat(push.k.y);
-    if (OP == 0) return x > 0.0 || is_nan(x) ? x : 0.0;
+    if (OP == 0) return relu(x);
     if (OP == 2) return sigmoid(x);
-    if (OP == 5) return 0.5 * x * (1.0 + own_erf(x * 0.707106781));
-    if (OP == 7) return 0.5 * x * (1.0 + own_tanh(bent(x)));
-    if (OP == 9) return x * sigmoid(x);
+    if (OP == 5) return gelu(x);
+    if (OP == 7) return gelu_tanh(x);
+    if (OP == 9) return silu(x);
     if (OP == 11) {
         float scaled = x * a;
         return scaled > b ? x : (own_log1p(own_exp(-abs(scaled))) + (scaled > 0.0 ? scaled : 0.0)) / a;
@@ -47,6 +41,16 @@ float backward(float g, float y) {
 
 void main() {
     const bool gradient = OP == 1 || OP == 3 || OP == 4 || OP == 6 || OP == 8 || OP == 10 || OP == 12;
+    if (RANK == FOURS) {
+        EACH_FOUR(i) {
+            C x[4], y[4];
+            load_four(1, i, x);
+            if (gradient) load_four(2, i, y);
+            [[unroll]] for (uint k = 0; k < 4; ++k) x[k] = gradient ? backward(x[k], y[k]) : forward(x[k]);
+            store_four(i, x);
+        }
+        return;
+    }
     EACH(i) {
         ivec4 at = locate(i);
         float x = LOAD(push.p[1], at.y);

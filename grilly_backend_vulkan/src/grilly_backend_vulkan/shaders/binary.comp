@@ -71,6 +71,18 @@ C apply(C x, C y) {
 #endif
 
 void main() {
+#if SIZE <= 4
+    if (RANK == FOURS) {
+        EACH_FOUR(i) {
+            C x[4], y[4];
+            load_four(1, i, x);
+            load_four(2, i, y);
+            [[unroll]] for (uint k = 0; k < 4; ++k) x[k] = apply(x[k], y[k]);
+            store_four(i, x);
+        }
+        return;
+    }
+#endif
     EACH(i) {
         ivec4 at = locate(i);
         STORE(push.p[0], at.x, apply(LOAD(push.p[1], at.y), LOAD(push.p[2], at.z)));

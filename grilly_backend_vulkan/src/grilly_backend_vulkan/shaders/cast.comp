@@ -78,7 +78,26 @@ void convert(uint64_t to, uint64_t from) {
     else store_integer(to, TO < FIRST_SIGNED && v > 0.0 ? uint64_t(v) : uint64_t(int64_t(v)));
 }
 
+// Between float types of up to four bytes.
+void convert_four(uint i) {
+    uint64_t to = push.p[0] + uint64_t(i) * (4 * push.k.x), from = push.p[1] + uint64_t(i) * (4 * push.k.y);
+    if (!WHOLE(i)) {
+        for (uint k = 0; 4u * i + k < push.n; ++k) convert(to + k * push.k.x, from + k * push.k.y);
+        return;
+    }
+    uvec4 bits = load_four_bits(from, FROM == 11 ? 4u : 2u);
+    [[unroll]] for (uint k = 0; k < 4; ++k) {
+        float v = FROM == 9 ? value_f16(bits[k]) : FROM == 10 ? value_bf16(bits[k]) : value_f32(bits[k]);
+        bits[k] = TO == 9 ? bits_f16(v) : TO == 10 ? bits_bf16(v) : bits_f32(v);
+    }
+    store_four_bits(to, TO == 11 ? 4u : 2u, bits);
+}
+
 void main() {
+    if (RANK == FOURS) {
+        EACH_FOUR(i) convert_four(i);
+        return;
+    }
     EACH(i) {
         ivec4 at = locate(i);
         convert(push.p[0] + int64_t(at.x) * push.k.x, push.p[1] + int64_t(at.y) * push.k.y);

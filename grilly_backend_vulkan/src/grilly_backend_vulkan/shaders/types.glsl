@@ -96,6 +96,50 @@ void store_s8(uint64_t p, uvec2 v) { R_s8(p).v = v; }
 uvec4 load_s16(uint64_t p) { return R_s16(p).v; }
 void store_s16(uint64_t p, uvec4 v) { R_s16(p).v = v; }
 
+// Elements as the bits they have in memory, for kernels that load several at once.
+uint value_u8(uint b) { return b; }
+uint value_u16(uint b) { return b; }
+uint value_u32(uint b) { return b; }
+int value_i8(uint b) { return int(b << 24) >> 24; }
+int value_i16(uint b) { return int(b << 16) >> 16; }
+int value_i32(uint b) { return int(b); }
+uint value_b1(uint b) { return b; }
+uint value_s1(uint b) { return b; }
+uint value_s2(uint b) { return b; }
+uint value_s4(uint b) { return b; }
+float value_f32(uint b) { return uintBitsToFloat(b); }
+float value_f16(uint b) { return half_to_float(b); }
+float value_bf16(uint b) { return uintBitsToFloat(b << 16); }
+uint bits_u8(uint v) { return v & 0xffu; }
+uint bits_u16(uint v) { return v & 0xffffu; }
+uint bits_u32(uint v) { return v; }
+uint bits_i8(int v) { return uint(v) & 0xffu; }
+uint bits_i16(int v) { return uint(v) & 0xffffu; }
+uint bits_i32(int v) { return uint(v); }
+uint bits_b1(uint v) { return v != 0u ? 1u : 0u; }
+uint bits_s1(uint v) { return v; }
+uint bits_s2(uint v) { return v; }
+uint bits_s4(uint v) { return v; }
+uint bits_f32(float v) { return floatBitsToUint(v); }
+uint bits_f16(float v) { return float_to_half(v) & 0xffffu; }
+uint bits_bf16(float v) { return float_to_brain(v) & 0xffffu; }
+
+// The bits of four neighbouring elements of `size` bytes, as one load or store.
+uvec4 load_four_bits(uint64_t p, uint size) {
+    if (size == 4u) return R_s16(p).v;
+    if (size == 2u) {
+        uvec2 q = R_s8(p).v;
+        return uvec4(q.x & 0xffffu, q.x >> 16, q.y & 0xffffu, q.y >> 16);
+    }
+    uint q = R_u32(p).v;
+    return uvec4(q, q >> 8, q >> 16, q >> 24) & 0xffu;
+}
+void store_four_bits(uint64_t p, uint size, uvec4 v) {
+    if (size == 4u) R_s16(p).v = v;
+    else if (size == 2u) R_s8(p).v = uvec2(v.x | v.y << 16, v.z | v.w << 16);
+    else R_u32(p).v = v.x | v.y << 8 | v.z << 16 | v.w << 24;
+}
+
 #ifdef USE_F64
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer R_f64 { double v; };
 double load_f64(uint64_t p) { return R_f64(p).v; }

@@ -44,6 +44,17 @@ C apply(C x) {
 #endif
 
 void main() {
+#if SIZE <= 4
+    if (RANK == FOURS) {
+        EACH_FOUR(i) {
+            C x[4];
+            load_four(1, i, x);
+            [[unroll]] for (uint k = 0; k < 4; ++k) x[k] = apply(x[k]);
+            store_four(i, x);
+        }
+        return;
+    }
+#endif
     EACH(i) {
         ivec4 at = locate(i);
         STORE(push.p[0], at.x, apply(LOAD(push.p[1], at.y)));
