@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grilly_backend_vulkan.kernels import conv_depthwise, conv_tiles
-from grilly_core import apply
+from grilly_backend_vulkan.kernels import conv_depthwise, conv_matrix, conv_tiles
+from grilly_core import apply, dtypes
 
 #: shape of x, shape of weight, stride, padding, dilation, groups
 CASES = [
@@ -44,13 +44,12 @@ def choose(monkeypatch):
 @pytest.fixture(params=[(64, 64), (64, 128), (128, 64), (128, 128)], ids=str)
 def tile(request, choose):
     """Everything by tiles of one size, whatever its size."""
-    if (
-        request.param == (128, 128)
-        and request.getfixturevalue("vk").context.runtime.facts.shared_memory < 33792
+    if request.param not in conv_tiles._tiles(
+        request.getfixturevalue("vk").context.runtime.facts.shared_memory
     ):
         pytest.skip("the device has too little shared memory")
     choose(conv_tiles, "suits", lambda geometry: True)
-    choose(conv_tiles, "_tile", lambda *_: request.param)
+    choose(conv_tiles, "_tiles", lambda shared: [request.param])
     return request.param
 
 
@@ -81,10 +80,28 @@ def test_tiles(vk, wide, rng, tile, case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_tiles_whose_sums_are_cut(vk, wide, rng, choose, case):
+@pytest.mark.parametrize("parts", [2, 3])
+def test_sums_cut_into_parts_and_sizes_as_constants(vk, wide, rng, choose, case, parts):
+    def plan(rows, columns, copies, steps, outputs, shared, weight=False):
+        return (64, 64), -(-rows // 64) * -(-columns // 64) * copies, min(parts, steps)
+
     choose(conv_tiles, "suits", lambda geometry: True)
-    choose(conv_tiles, "_LEAST_STEPS", dict.fromkeys(range(3), 2))
+    choose(conv_tiles, "_FIXED_WORK", 0)
+    choose(conv_tiles, "_plan", plan)
     check(vk, wide, rng, case)
+
+
+def test_plans_fill_a_device():
+    """Two to three tiles for each processor, or more; parts only where they gain more than they cost."""
+    for rows, columns, copies, steps in (
+        (64, 50176, 1, 36),
+        (256, 12544, 1, 144),
+        (512, 3136, 1, 288),
+        (512, 512, 9, 196),
+    ):
+        _, tiles, chunks = conv_tiles._plan(rows, columns, copies, steps, rows * columns * copies, 49152)
+        assert tiles * chunks >= 132
+    assert conv_tiles._plan(1024, 1 << 20, 1, 64, 1 << 30, 49152) == ((128, 128), 8 << 13, 1)
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
@@ -99,3 +116,32 @@ def test_depthwise(vk, wide, rng, choose, case, own):
     if not own:  # by the general kernel
         choose(conv_depthwise, "suits", lambda geometry: False)
     check(vk, wide, rng, case)
+
+
+@pytest.mark.parametrize("code, tol", [("f16", 1e-3), ("bf16", 8e-3)])
+@pytest.mark.parametrize(
+    "case",
+    [((2, 16, 9, 12), (32, 16, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+     ((3, 48, 11, 7), (32, 24, 3, 2), (2, 3), ((1, 0), (2, 1)), (2, 1), 2),
+     ((1, 136, 12, 12), (144, 136, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)],
+)  # fmt: skip
+def test_cooperative_matrices(vk, wide, rng, choose, case, code, tol):
+    if (code, "f32", 16, 16, 16) not in vk.context.runtime.facts.cooperative:
+        pytest.skip("the device has no such matrices")
+    choose(conv_matrix, "_LEAST_WORK", 0)
+    choose(conv_matrix, "_LEAST_CHANNELS", 8)
+    x_shape, w_shape, stride, padding, dilation, groups = case
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    half = dtypes.float16.numpy if code == "f16" else dtypes.bfloat16.numpy
+    x, w, b = (rng.standard_normal(s).astype(half) for s in (x_shape, w_shape, w_shape[:1]))
+    y = wide("nn.conv", *(t.astype("f8") for t in (x, w, b)), **how)
+    g = rng.standard_normal(y.shape).astype(half)
+    for name, inputs, attrs in (
+        ("nn.conv", (x, w, b), {}),
+        ("nn.conv_input_grad", (g, w), {"input_shape": x_shape}),
+        ("nn.conv_weight_grad", (g, x), {"weight_shape": w_shape}),
+    ):
+        expected = wide(name, *(t.astype("f8") for t in inputs), **attrs, **how)
+        actual = vk(name, *inputs, **attrs, **how)
+        assert actual.dtype == half
+        np.testing.assert_allclose(actual.astype("f8"), expected, rtol=0, atol=tol * np.abs(expected).max())

@@ -11,10 +11,10 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from grilly_backend_vulkan.kernels import conv_depthwise, conv_tiles
+from grilly_backend_vulkan.kernels import conv_depthwise, conv_matrix, conv_tiles
 from grilly_backend_vulkan.kernels.conv_geometry import Geometry
 from grilly_backend_vulkan.kernels.reduce import sum_parts
-from grilly_backend_vulkan.kernels.support import MAX_GROUPS, WIDENED
+from grilly_backend_vulkan.kernels.support import HALVES, MAX_GROUPS, WIDENED
 
 __all__ = ["register"]
 
@@ -103,6 +103,25 @@ def _suits(c: Any) -> bool:
     return len(attrs["stride"]) <= 3 and small and len({s.dtype for s in specs}) == 1
 
 
+def _matrix(name: str, geometry: Callable[[Any, Any], Geometry]) -> tuple[Any, Any]:
+    """Return the kernel on cooperative matrices and the condition on which it is used."""
+    make = getattr(conv_matrix, name)
+
+    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        make(stream, outs[0], *ins, geometry((outs[0], *ins), attrs))
+
+    def when(c: Any) -> bool:
+        code = c.ins[0].dtype.code
+        return _suits(c) and conv_matrix.suits(geometry((c.outs[0], *c.ins), c.attrs), code, c.runtime.facts)
+
+    return kernel, when
+
+
+_MATRIX: Final = {
+    "nn.conv": _matrix("forward", lambda t, attrs: Geometry.of(t[1], t[2], t[0], attrs)),
+    "nn.conv_input_grad": _matrix("input_grad", lambda t, attrs: Geometry.of(t[0], t[2], t[1], attrs)),
+    "nn.conv_weight_grad": _matrix("weight_grad", lambda t, attrs: Geometry.of(t[2], t[0], t[1], attrs)),
+}
 _KERNELS: Final[dict[str, Callable[..., None]]] = {
     "nn.conv": _conv, "nn.conv_input_grad": _conv_input_grad, "nn.conv_weight_grad": _conv_weight_grad,
 }  # fmt: skip
@@ -112,3 +131,5 @@ def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
     for name, kernel in _KERNELS.items():
         kernels.add(name, kernel, dtypes={"f32"}, layout="contiguous", when=_suits, compute=WIDENED)
+    for name, (kernel, when) in _MATRIX.items():
+        kernels.add(name, kernel, dtypes=HALVES, layout="contiguous", when=when, priority=1)

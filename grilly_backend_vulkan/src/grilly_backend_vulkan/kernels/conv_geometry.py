@@ -67,6 +67,11 @@ class Geometry:
         """Elements of an input plane."""
         return math.prod(self.size)
 
+    @property
+    def work(self) -> int:
+        """Multiplications."""
+        return self.batch * self.groups * self.outs * self.ins * self.taps * self.places
+
     def numbers(self) -> list[int]:
         """Return the 12 numbers every shader begins with: size[3], count[3], kernel_dilation[3], stride_low[3]."""
         kernel = zip(_three(self.kernel, 1), _three(self.dilation, 1), strict=True)

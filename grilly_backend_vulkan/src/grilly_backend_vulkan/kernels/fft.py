@@ -19,6 +19,7 @@ __all__ = ["pieces", "radices", "register"]
 _PUSH: Final = struct.Struct("<2Q14If4x")
 _CHIRP_PUSH: Final = struct.Struct("<3Q4If4x")
 _LARGEST: Final = 2048  # complex numbers; two copies fill 32 KiB
+_ROWS: Final = 512  # numbers of whole rows in a group: small groups, of which many run at once, are faster
 _PASSES: Final = 7
 _LONGEST: Final = 1 << 26
 _ITEM: Final = 8
@@ -94,7 +95,7 @@ def _lines(stream: Any, views: Any, n: int, sizes: Any, reading: Any, writing: A
     inverse, whole, part, scale = how
     lines, inner = sizes[0], sizes[1]
     across = inner > 1 or sizes[2] > 1
-    at_once = max(1, min(_LARGEST // n, 16 if across else _LARGEST, lines))
+    at_once = max(1, min(min(_LARGEST // n, 16) if across else _ROWS // n, lines))
     plain = not across and sizes[3] == 1 and reading[:2] == writing[:2] == (1, n)
     passes = radices(n) or ()
     constants = (n, at_once, across, inverse, whole > 0, *passes, *(1,) * (_PASSES - len(passes)), plain)

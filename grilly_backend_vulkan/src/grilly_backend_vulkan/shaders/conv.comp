@@ -34,26 +34,26 @@ float left(uint group, uint row, uint k) {
         uint o = k / taps();
         return at(push.a, ((int64_t(group) * push.outs + o) * push.ins + row) * taps() + (k - o * taps()));
     }
-    uint places = product(push.count), batch = k / places;
+    uint places = output_plane(), batch = k / places;
     return at(push.a, channel(batch, group, push.outs, row) * places + (k - batch * places));
 }
 float right(uint group, uint k, uint column) {
     if (MODE == 1) {
-        uint places = product(push.size), batch = column / places, o = k / taps();
+        uint places = input_plane(), batch = column / places, o = k / taps();
         int p = met_output(column - batch * places, k - o * taps());
-        return p < 0 ? 0.0 : at(push.b, channel(batch, group, push.outs, o) * product(push.count) + p);
+        return p < 0 ? 0.0 : at(push.b, channel(batch, group, push.outs, o) * output_plane() + p);
     }
     uint place = MODE == 0 ? column : k, tap = MODE == 0 ? k : column;
-    uint places = product(push.count), batch = place / places, c = tap / taps();
+    uint places = output_plane(), batch = place / places, c = tap / taps();
     int x = met_input(place - batch * places, tap - c * taps());
-    return x < 0 ? 0.0 : at(push.b, channel(batch, group, push.ins, c) * product(push.size) + x);
+    return x < 0 ? 0.0 : at(push.b, channel(batch, group, push.ins, c) * input_plane() + x);
 }
 void put(uint group, uint part, uint row, uint column, float value) {
     int64_t i;
     if (MODE == 2) {
         i = ((int64_t(part) * push.groups + group) * push.outs + row) * push.n + column;
     } else {
-        uint places = product(MODE == 0 ? push.count : push.size), batch = column / places;
+        uint places = (MODE == 0 ? output_plane() : input_plane()), batch = column / places;
         i = channel(batch, group, MODE == 0 ? push.outs : push.ins, row) * places + (column - batch * places);
     }
     if (push.bias != 0) value += at(push.bias, int64_t(group) * push.outs + row);

@@ -20,7 +20,7 @@ layout(push_constant, std430) uniform Push {
 float at(uint64_t p, uint i) { return load_f32(p + uint64_t(i) * 4u); }
 
 float output_at(uint i) {
-    uint places = product(push.count), plane = product(push.size), n = taps();
+    uint places = output_plane(), plane = input_plane(), n = taps();
     uint image = i / places, p = i - image * places, row = image / (push.groups * push.outs);
     uint channel = image - row * push.groups * push.outs;
     uint from = (row * push.groups + channel / push.outs) * plane;
@@ -32,7 +32,7 @@ float output_at(uint i) {
     return sum;
 }
 float input_grad_at(uint i) {
-    uint places = product(push.count), plane = product(push.size), n = taps();
+    uint places = output_plane(), plane = input_plane(), n = taps();
     uint image = i / plane, s = i - image * plane, row = image / push.groups, group = image - row * push.groups;
     float sum = 0.0;
     for (uint t = 0u; t < n; ++t) {
@@ -61,7 +61,7 @@ float total(float x) {
     return sum;
 }
 void weight_grad(uint part, uint channel, uint first) {
-    uint places = product(push.count), plane = product(push.size), n = taps();
+    uint places = output_plane(), plane = input_plane(), n = taps();
     uint end = min((part + 1u) * push.chunk, push.batch * places);
     float sums[TAPS];
     [[unroll]] for (uint t = 0u; t < TAPS; ++t) sums[t] = 0.0;
@@ -92,7 +92,7 @@ void main() {
         return;
     }
     uint channels = push.batch * push.groups * (MODE == 0 ? push.outs : 1u);
-    uint all = channels * product(MODE == 0 ? push.count : push.size), step = gl_NumWorkGroups.x * 256u;
+    uint all = channels * (MODE == 0 ? output_plane() : input_plane()), step = gl_NumWorkGroups.x * 256u;
     for (uint i = gl_GlobalInvocationID.x; i < all; i += step)
         store_f32(push.to + uint64_t(i) * 4u, MODE == 0 ? output_at(i) : input_grad_at(i));
 }

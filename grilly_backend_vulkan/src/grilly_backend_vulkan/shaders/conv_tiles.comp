@@ -10,6 +10,14 @@ layout(constant_id = 0) const uint MODE = 0;
 layout(constant_id = 1) const uint AXES = 2;
 layout(constant_id = 2) const bool WIDE_A = false;    // the rows of the packed weight are multiples of 4 long
 layout(constant_id = 3) const bool WIDE_OUT = false;  // so are the planes of the output, and the columns are in order
+layout(constant_id = 4) const bool FULL = false;      // channels are whole tiles and steps
+layout(constant_id = 5) const int SIZE_0 = 0;         // 0: see the push constants
+layout(constant_id = 6) const int SIZE_1 = 0;
+layout(constant_id = 7) const int SIZE_2 = 0;
+layout(constant_id = 8) const int COUNT_0 = 0;
+layout(constant_id = 9) const int COUNT_1 = 0;
+layout(constant_id = 10) const int COUNT_2 = 0;
+#define FIXED
 
 const uint STEP = 16, THREADS = BM * BN / 64, ACROSS = BN / 8, DOWN = BM / 8;
 const uint A_LOADS = 1024 / BN, B_LOADS = 1024 / BM, PAD = PADDED;
@@ -31,82 +39,10 @@ shared vec4 tile_a[2][STEP][BM / 4 + PAD];
 shared vec4 tile_b[2][STEP][BN / 4 + PAD];
 
 #include "conv.glsl"
-
-// What a tile knows: its group, and the phase of its places under the stride (MODE 1, else 0).
-uint group, row, column, part, tap_of_tile;
-int phase[3];
-int extent(uint d) { return MODE == 1 ? push.count[d] : push.size[d]; }
-// Places of the tile's phase along axis d.
-int places_along(uint d) {
-    return MODE == 1 ? (push.size[d] - phase[d] + stride(d) - 1) / stride(d) : push.count[d];
-}
-uint places_of_image() {
-    uint n = 1u;
-    [[unroll]] for (uint d = FIRST; d < 3u; ++d) n *= uint(places_along(d));
-    return n;
-}
-// How far tap `t` moves a place along each axis of what is read; false if it meets nothing in this phase.
-bool shift_of(uint t, out int shift[3]) {
-    bool met = true;
-    [[unroll]] for (uint j = 0u; j < AXES; ++j) {
-        uint d = 2u - j;
-        int moved = coordinate(t, d, kernel(d)) * dilation(d);
-        if (MODE == 1) {
-            int from = phase[d] + low(d) - moved, s = stride(d);
-            int q = from >= 0 ? from / s : -((s - 1 - from) / s);
-            met = met && q * s == from;
-            shift[d] = q;
-        } else {
-            shift[d] = moved;
-        }
-    }
-    return met;
-}
-// Place `p` of the phase: where its window starts along each axis of what is read, and where it is written.
-uint origin_of(uint p, out int origin[3]) {
-    uint at = 0u, step = 1u;
-    [[unroll]] for (uint j = 0u; j < AXES; ++j) {
-        uint d = 2u - j;
-        int c = coordinate(p, d, places_along(d));
-        origin[d] = MODE == 1 ? c : c * stride(d) - low(d);
-        int written = MODE == 1 ? c * stride(d) + phase[d] : c;
-        at += uint(written) * step;
-        step *= uint(MODE == 1 ? push.size[d] : push.count[d]);
-    }
-    return at;
-}
-// Flat position of an origin moved by a shift; false outside.
-bool position(int origin[3], int shift[3], out uint at) {
-    int found = 0, step = 1;
-    bool inside = true;
-    [[unroll]] for (uint j = 0u; j < AXES; ++j) {
-        uint d = 2u - j;
-        int x = origin[d] + shift[d];
-        inside = inside && uint(x) < uint(extent(d));
-        found += x * step;
-        step *= extent(d);
-    }
-    at = uint(found);
-    return inside;
-}
-uint plane_of(uint batch, uint per_group) { return (batch * push.groups + group) * per_group; }
+#include "conv_walk.glsl"
 
 float fetched_a[A_LOADS], fetched_b[B_LOADS];
 
-// The walk of MODE 0 and 1 over taps and blocks of channels.
-uint tap, channel;
-bool inside;
-uint read_at;
-int place_origin[3];
-uint base_b;
-
-void enter_tap(bool column_exists) {
-    int shift[3];
-    uint at;
-    bool met = shift_of(tap, shift);
-    inside = position(place_origin, shift, at) && met && column_exists;
-    read_at = base_b + at;
-}
 void fetch_weight(uint channels, uint rows) {
     uint l = gl_LocalInvocationIndex;
     uint from = ((group * taps() + tap) * channels + channel) * rows + row;
@@ -114,7 +50,7 @@ void fetch_weight(uint channels, uint rows) {
         [[unroll]] for (uint i = 0u; i < A_LOADS / 4u; ++i) {
             uint e = l + i * THREADS, k = e / (BM / 4), m = e % (BM / 4) * 4u;
             vec4 v = vec4(0.0);
-            if (channel + k < channels && row + m < rows) v = Quads(push.a).v[(from + k * rows + m) / 4u];
+            if (FULL || (channel + k < channels && row + m < rows)) v = Quads(push.a).v[(from + k * rows + m) / 4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) fetched_a[i * 4u + j] = v[j];
         }
     } else {
@@ -126,15 +62,16 @@ void fetch_weight(uint channels, uint rows) {
 }
 void fetch_windows(uint channels, uint plane) {
     uint k = gl_LocalInvocationIndex / BN;
-    uint left = inside && channel + k < channels ? channels - channel - k : 0u;
-    uint from = read_at + (channel + k) * plane;
+    uint left = FULL ? STEP : channel + k < channels ? channels - channel - k : 0u;
+    Floats from = Floats(push.b + uint64_t(read_at + (channel + k) * plane) * 4u);
+    // constant distances from one address: no arithmetic for each load
     [[unroll]] for (uint i = 0u; i < B_LOADS; ++i)
-        fetched_b[i] = i * (BM / 64) < left ? Floats(push.b).v[from + i * (BM / 64) * plane] : 0.0;
+        fetched_b[i] = inside && i * (BM / 64) < left ? from.v[i * (BM / 64) * plane] : 0.0;
 }
 // MODE 2: 16 places of the gradient and of the input they meet.
 void fetch_places(uint k, uint end) {
     uint l = gl_LocalInvocationIndex, r = l / STEP;
-    uint places = product(push.count), plane = product(push.size);
+    uint places = output_plane(), plane = input_plane();
     k += l % STEP;
     uint n = k / places, p = k - n * places;
     int origin[3], shift[3];
@@ -142,13 +79,13 @@ void fetch_places(uint k, uint end) {
     origin_of(p, origin);
     shift_of(tap_of_tile, shift);
     bool meets = position(origin, shift, at) && k < end;
-    uint from_a = (plane_of(n, push.outs) + row + r) * places + p;
-    uint from_b = (plane_of(n, push.ins) + column + r) * plane + at;
+    Floats from_a = Floats(push.a + uint64_t((plane_of(n, push.outs) + row + r) * places + p) * 4u);
+    Floats from_b = Floats(push.b + uint64_t((plane_of(n, push.ins) + column + r) * plane + at) * 4u);
     const uint down = THREADS / STEP;
     [[unroll]] for (uint i = 0u; i < A_LOADS; ++i)
-        fetched_a[i] = k < end && row + r + i * down < push.outs ? Floats(push.a).v[from_a + i * down * places] : 0.0;
+        fetched_a[i] = k < end && (FULL || row + r + i * down < push.outs) ? from_a.v[i * down * places] : 0.0;
     [[unroll]] for (uint i = 0u; i < B_LOADS; ++i)
-        fetched_b[i] = meets && column + r + i * down < push.ins ? Floats(push.b).v[from_b + i * down * plane] : 0.0;
+        fetched_b[i] = meets && (FULL || column + r + i * down < push.ins) ? from_b.v[i * down * plane] : 0.0;
 }
 void keep(uint buffer_) {
     uint l = gl_LocalInvocationIndex;
@@ -199,7 +136,7 @@ void multiply(uint buffer_) {
 }
 
 void put_outputs() {  // MODE 0 and 1
-    uint rows = MODE == 0 ? push.outs : push.ins, plane = product(MODE == 0 ? push.count : push.size);
+    uint rows = MODE == 0 ? push.outs : push.ins, plane = (MODE == 0 ? output_plane() : input_plane());
     uint per_image = places_of_image();
     uint64_t to = push.to + uint64_t(part) * push.batch * push.groups * rows * plane * 4u;
     [[unroll]] for (uint j = 0u; j < 8u; ++j) {
@@ -230,16 +167,10 @@ void put_weight() {  // to [part, group, tap, outs, ins]
 
 void sum_over_channels() {
     uint channels = MODE == 0 ? push.ins : push.outs, rows = MODE == 0 ? push.outs : push.ins;
-    uint plane = product(MODE == 0 ? push.size : push.count), per_image = places_of_image();
-    uint c = column + gl_LocalInvocationIndex % BN, n = c / max(per_image, 1u);
-    bool exists = c < push.batch * per_image;
-    origin_of(c - n * per_image, place_origin);
-    base_b = plane_of(n, channels) * plane;
+    uint plane = (MODE == 0 ? input_plane() : output_plane());
     uint blocks = (channels + STEP - 1u) / STEP;
     uint step = part * push.chunk, end = min(step + push.chunk, blocks * taps()), now = 0u;
-    tap = step / blocks;
-    channel = (step - tap * blocks) * STEP;
-    enter_tap(exists);
+    begin_walk(column + gl_LocalInvocationIndex % BN, channels, plane, step, STEP);
     fetch_weight(channels, rows);
     fetch_windows(channels, plane);
     keep(0u);
@@ -247,12 +178,7 @@ void sum_over_channels() {
     for (; step < end; ++step) {
         bool more = step + 1u < end;
         if (more) {
-            channel += STEP;
-            if (channel >= channels) {
-                channel = 0u;
-                ++tap;
-                enter_tap(exists);
-            }
+            walk_on(channels, STEP);
             fetch_weight(channels, rows);
             fetch_windows(channels, plane);
         }
@@ -266,7 +192,7 @@ void sum_over_channels() {
 }
 void sum_over_places() {
     uint k = part * push.chunk * STEP, now = 0u;
-    uint end = min(k + push.chunk * STEP, push.batch * product(push.count));
+    uint end = min(k + push.chunk * STEP, push.batch * output_plane());
     fetch_places(k, end);
     keep(0u);
     barrier();
@@ -282,30 +208,8 @@ void sum_over_places() {
     }
 }
 
-// Which tile of the product this is; rows go fastest, as neighbours then share what they read of the images.
-bool find_tile() {
-    uint rows = MODE == 1 ? push.ins : push.outs, down = (rows + BM - 1u) / BM, phases = 1u;
-    [[unroll]] for (uint d = FIRST; d < 3u; ++d) {
-        phase[d] = 0;
-        phases *= MODE == 1 ? uint(stride(d)) : 1u;
-    }
-    uint columns = MODE == 2 ? push.ins : push.batch * places_of_image(), across = (columns + BN - 1u) / BN;
-    uint t = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, q = t / down;
-    row = (t - q * down) * BM;
-    t = q / across;
-    column = (q - t * across) * BN;
-    uint kinds = MODE == 2 ? taps() : phases;
-    q = t / kinds;
-    tap_of_tile = t - q * kinds;
-    uint rest = tap_of_tile;
-    if (MODE == 1) [[unroll]] for (uint j = 0u; j < AXES; ++j) phase[2u - j] = coordinate(rest, 2u - j, stride(2u - j));
-    part = q / push.groups;
-    group = q - part * push.groups;
-    return part < push.chunks;
-}
-
 void main() {
-    if (!find_tile()) return;
+    if (!find_tile(BM, BN)) return;
     [[unroll]] for (uint i = 0u; i < 8u; ++i) [[unroll]] for (uint j = 0u; j < 2u; ++j) sums[i][j] = vec4(0.0);
     if (MODE == 2) {
         sum_over_places();
