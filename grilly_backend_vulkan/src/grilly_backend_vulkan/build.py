@@ -78,10 +78,12 @@ def _typed(code: str) -> dict[str, str | int]:
     return defines
 
 
+#: Sources whose functions must stay apart; see fusion.py.
+_FRAMES: Final = ("chain",)
 #: Sources that are compiled once; fused kernels compute in f32.
 _PLAIN: Final = (
-    "random_bits", "positions", "rows", "rows_held", "norm_columns", "channels", "cross_entropy", "optim", "pool", "conv", "conv_depthwise",
-    "fft", "chirp",
+    "random_bits", "positions", "rows", "rows_held", "chain", "norm_columns", "channels", "cross_entropy", "optim",
+    "pool", "conv", "conv_depthwise", "fft", "chirp",
 )  # fmt: skip
 #: Source → types it is compiled for.
 _TABLE: Final[dict[str, tuple[str, ...]]] = {
@@ -122,6 +124,10 @@ _ATTENTION_GRAD: Final = {
     256: (64, 64, 4, 4, 8, 8, 16, 8),
 }  # fmt: skip
 
+#: On cooperative matrices: subgroups of 16 rows, and columns of scores at a time.
+_ATTENTION_MATRIX: Final = {64: (8, 64), 128: (4, 64)}
+_ATTENTION_MATRIX_GRAD: Final = {64: (4, 64), 128: (4, 32)}
+
 
 def _attention() -> Iterator[Variant]:
     for source, table in (
@@ -132,6 +138,21 @@ def _attention() -> Iterator[Variant]:
         for width, numbers in table.items():
             sizes: dict[str, str | int] = dict(zip(_ATTENTION_KEYS, numbers, strict=True))
             yield Variant(f"{source}_{width}", source, {**_typed("f32"), "D": width, **sizes})
+    for source, table in (
+        ("attention_matrix", _ATTENTION_MATRIX),
+        ("attention_matrix_query_grad", _ATTENTION_MATRIX_GRAD),
+        ("attention_matrix_key_grad", _ATTENTION_MATRIX_GRAD),
+    ):
+        for width, (warps, columns) in table.items():
+            for code in ("f16", "bf16"):
+                sizes = {
+                    "D": width,
+                    "WARPS": warps,
+                    "BC": columns,
+                    **({"BRAIN": 1} if code == "bf16" else {}),
+                }
+                needs = ("cooperative_matrix", code)
+                yield Variant(f"{source}_{code}_{width}", source, {**_typed(code), **sizes}, needs)
 
 
 def variants() -> Iterator[Variant]:
@@ -226,7 +247,7 @@ def build(folder: Path = SPIRV) -> int:
     entries: dict[str, Any] = {}
     for variant in variants():
         source = expanded(variant)
-        code = glsl.compile_glsl(source, variant.name)
+        code = glsl.compile_glsl(source, variant.name, optimise=variant.source not in _FRAMES)
         (folder / f"{variant.name}.spv").write_bytes(code)
         entries[variant.name] = _entry(variant, source, code)
     for path in folder.glob("*.spv"):

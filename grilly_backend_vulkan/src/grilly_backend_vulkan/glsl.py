@@ -108,7 +108,12 @@ def with_defines(source: str, defines: Mapping[str, str | int]) -> str:
 
 
 def compile_glsl(
-    source: str, name: str = "shader.comp", *, defines: Mapping[str, str | int] | None = None, target: int = 3
+    source: str,
+    name: str = "shader.comp",
+    *,
+    defines: Mapping[str, str | int] | None = None,
+    target: int = 3,
+    optimise: bool = True,
 ) -> bytes:
     r"""Return the SPIR-V of a compute shader.
 
@@ -122,6 +127,8 @@ def compile_glsl(
         Macros.
     target : int
         Minor version of SPIR-V: 3 runs everywhere.
+    optimise : bool
+        False keeps functions as they are.
 
     Raises
     ------
@@ -146,7 +153,7 @@ def compile_glsl(
     request.output = _Sink(lambda at, n, _: code.extend(ctypes.string_at(at, n)))
     request.diagnose = _Sink(lambda at, n, _: messages.extend(ctypes.string_at(at, n)))
     request.stage = _COMPUTE_STAGE
-    request.optimization = 1
+    request.optimization = int(optimise)
     request.version = (ctypes.c_int * 3)(1, target, 0)
     request.entry = b"main"
     failed = entry(ctypes.byref(request))

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from grilly_backend_vulkan import instance, shaders
+from grilly_backend_vulkan import fusion, instance, shaders
 from grilly_backend_vulkan.device import VulkanDevice
 from grilly_backend_vulkan.facts import DeviceQuery, Facts
 from grilly_backend_vulkan.logical import Block, LogicalDevice
@@ -67,6 +67,9 @@ class VulkanRuntime:
 
     host_mapped = False
     shader = staticmethod(shaders.register_shader)
+    max_fused = (fusion.MAX_INPUTS, fusion.MAX_OUTPUTS)
+    fusable = staticmethod(fusion.function_for)
+    fuse = staticmethod(fusion.fused_kernel)
 
     def __init__(self, device: VulkanDevice) -> None:
         query = DeviceQuery(instance.get().api, device)

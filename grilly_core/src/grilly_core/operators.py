@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -35,15 +36,23 @@ _shift_left: Final = Handle("shift_left")
 _shift_right: Final = Handle("shift_right")
 _sub: Final = Handle("sub")
 
-# How operators run; `apply`, a layer's half step above, puts its functions here.
-_unary: Callable[[Handle, Any], Tensor]
-_binary: Callable[[Handle, Any, Any], Tensor]
+
+# How operators run; `apply`, a layer's half step above, puts its functions here. Until an op was asked for nobody may
+# have imported it, and there may be tensors already.
+def _unary(handle: Handle, a: Any) -> Tensor:
+    importlib.import_module("grilly_core.apply")
+    return _unary(handle, a)
+
+
+def _binary(handle: Handle, a: Any, b: Any) -> Tensor:
+    importlib.import_module("grilly_core.apply")
+    return _binary(handle, a, b)
 
 
 def install(unary: Callable[[Handle, Any], Tensor], binary: Callable[[Handle, Any, Any], Tensor]) -> None:
     """Tell tensors how to run their operators."""
     global _unary, _binary
-    _unary, _binary = unary, binary
+    _unary, _binary = unary, binary  # type: ignore[assignment]
 
 
 class OperatorMethods:

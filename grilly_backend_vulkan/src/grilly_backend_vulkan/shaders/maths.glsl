@@ -25,6 +25,10 @@ float divide(float x, float y) {  // the built-in quotient may be 2.5 ulp off; o
         y *= 0.0625;
         size *= 0.0625;
     }
+    if (size == 0.0) {  // a divisor that is 0 in the source may be folded to anything
+        if (x == 0.0 || is_nan(x)) return NAN;
+        return uintBitsToFloat(0x7f800000u | ((floatBitsToUint(x) ^ floatBitsToUint(y)) & 0x80000000u));
+    }
     float q = x / y, quotient = abs(q);
     if (!(size > 1e-30 && size < 1e30 && abs(x) > 1e-25 && quotient > 1e-25 && quotient < 1e30)) return q;
     float low;

@@ -12,6 +12,7 @@ from grilly_core import config, dtypes
 from grilly_core.apply import plan_of
 from grilly_core.buffer import Buffer, LentBuffer, Spec, View, contiguous_spec
 from grilly_core.capture.cells import Cell
+from grilly_core.capture.fusion import fused
 from grilly_core.capture.recorder import Entry, Record
 from grilly_core.device import Timer
 from grilly_core.errors import CaptureError
@@ -37,6 +38,8 @@ class Program:
     Parameters
     ----------
     record : Record
+    fuse : bool
+        Whether runs of elementwise launches become one where the device offers that.
 
     Attributes
     ----------
@@ -44,11 +47,13 @@ class Program:
         The device's form of the launches.
     """
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, fuse: bool = True) -> None:
         recorder = record.recorder
         self.context = recorder.context
         self.cells = record.cells
         self.entries = [*recorder.entries]
+        if fuse and hasattr(self.context.runtime, "fuse"):
+            self.entries = fused(self.entries, recorder.roles, _lasting(record), self.context)
         self.roles = recorder.roles
         self.specs = recorder.specs
         self.record = record
@@ -99,9 +104,7 @@ class Program:
             for ref in (*entry.ins, *entry.outs):
                 if ref is not None:
                     last[ref.slot] = i
-        kept = {r.slot for r in self.record.ends if r is not None} | {
-            r.slot for r in refs_of(self.record.outputs)
-        }
+        kept = _lasting(self.record)
         least = 0 if self._prepare is None else _SHARED_BYTES
         free: dict[int, list[Buffer]] = {}
         for i, entry in enumerate(self.entries):
@@ -375,6 +378,11 @@ class Program:
         if isinstance(outputs, list | tuple):
             return type(outputs)(self._results(v) for v in outputs)
         return outputs
+
+
+def _lasting(record: Record) -> set[int]:
+    """Slots whose values are needed after the last launch."""
+    return {r.slot for r in (*record.ends, *refs_of(record.outputs)) if r is not None}
 
 
 class _CopyInto:

@@ -43,11 +43,14 @@ class Capture:
         Why the step runs eagerly for good, with ``on_error="eager"``.
     """
 
-    def __init__(self, function: Callable[..., Any], state: Any, on_error: str = "raise") -> None:
+    def __init__(
+        self, function: Callable[..., Any], state: Any, on_error: str = "raise", fuse: bool = True
+    ) -> None:
         if on_error not in ("raise", "eager"):
             raise ValueError(f"on_error: expected 'raise' or 'eager'; received {on_error!r}.")
         self._function = function
         self._state = state
+        self._fuse = fuse
         self._lenient = on_error == "eager"
         self.error: CaptureError | None = None
         self.programs: dict[Any, _Stage] = {}
@@ -218,7 +221,7 @@ class Capture:
         record = Record(recorder, inputs, cells, starts, ends, outputs, random)
         if stage.record is not None:
             compare(stage.record, record)
-            stage.program = Program(record)
+            stage.program = Program(record, self._fuse)
         stage.record = record
 
 
@@ -238,7 +241,9 @@ def _detached(value: Any) -> Any:
     return mapped(value, lambda t: Tensor(packed(t)))
 
 
-def capture(function: Callable[..., Any], state: Any = (), *, on_error: str = "raise") -> Capture:
+def capture(
+    function: Callable[..., Any], state: Any = (), *, on_error: str = "raise", fuse: bool = True
+) -> Capture:
     """Turn a step into one that is recorded and replayed.
 
     Parameters
@@ -251,6 +256,9 @@ def capture(function: Callable[..., Any], state: Any = (), *, on_error: str = "r
     on_error : {"raise", "eager"}
         What to do with a step that cannot be captured: raise, or take back what a half-done recording changed and run
         the step eagerly, now and for good; `Capture.error` then says why.
+    fuse : bool
+        Let runs of elementwise ops become one generated kernel where the device offers that; the results have the same
+        bits.
 
     Returns
     -------
@@ -275,4 +283,4 @@ def capture(function: Callable[..., Any], state: Any = (), *, on_error: str = "r
     >>> [step(grilly.ones(2)).item() for _ in range(5)]
     [2.0, 4.0, 6.0, 8.0, 10.0]
     """
-    return Capture(function, state, on_error)
+    return Capture(function, state, on_error, fuse)
