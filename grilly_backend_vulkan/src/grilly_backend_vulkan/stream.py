@@ -41,7 +41,9 @@ _TRANSFER_READ, _TRANSFER_WRITE, _HOST_READ = 0x800, 0x1000, 0x2000
 _ALL_COMMANDS: Final = 0x10000
 _STAGE_COMPUTE: Final = 0x20
 _LAUNCHES: Final = 32  # per submission: more gain little, and the device should not wait
-_BYTES: Final = 256 << 20  # touched per submission, so that none runs for long
+#: Bytes touched per submission, so that none runs for long: a discrete device has the bandwidth for more.
+_BYTES: Final = 256 << 20
+_BYTES_DISCRETE: Final = 4 << 30
 _IN_FLIGHT: Final = 32
 _SPIN_SECONDS: Final = 50e-6
 _WAIT_NANOSECONDS: Final = 100_000_000  # then look whether somebody pressed Ctrl-C
@@ -82,6 +84,7 @@ class Stream:
         self.api = device.api
         self.layout = layout
         self._max_groups = device.facts.max_groups
+        self._bytes = _BYTES_DISCRETE if device.facts.kind == "discrete" else _BYTES
         self._spin = 0.0 if device.facts.software else _SPIN_SECONDS
         self.level = 1
         self.preparing: Preparation | None = None
@@ -229,7 +232,7 @@ class Stream:
         """Count a launch, and submit when there are enough."""
         self.recorded.append(name)
         self.launches += 1
-        if len(self.recorded) >= _LAUNCHES or self.touched > _BYTES:
+        if len(self.recorded) >= _LAUNCHES or self.touched > self._bytes:
             self.flush()
 
     def check_limits(self, pipeline: Pipeline, groups: tuple[int, int, int], push: bytes) -> None:
@@ -314,7 +317,7 @@ class Stream:
             self.recorded.append(pipeline.name)
             self.launches += 1
             self.touched += template.touched
-            if len(self.recorded) >= _LAUNCHES or self.touched > _BYTES:
+            if len(self.recorded) >= _LAUNCHES or self.touched > self._bytes:
                 self.flush()
 
     def _record(self, template: Template, handles: list[Allocation], bases: list[int]) -> None:
@@ -352,7 +355,7 @@ class Stream:
             self._launched()
         self.launches += len(template.steps)
         self.touched += template.touched
-        if len(self.recorded) >= _LAUNCHES or self.touched > _BYTES:
+        if len(self.recorded) >= _LAUNCHES or self.touched > self._bytes:
             self.flush()
 
     def checked(self, pipeline: Pipeline, views: Sequence[View]) -> list[tuple[Allocation, int, int]]:
@@ -432,7 +435,7 @@ class Stream:
 
     def _end_of_copy(self, nbytes: int) -> None:
         self.touched += nbytes
-        if len(self.recorded) >= _LAUNCHES or self.touched > _BYTES:
+        if len(self.recorded) >= _LAUNCHES or self.touched > self._bytes:
             self.flush()
 
     def hold(self, segment: Segment) -> None:

@@ -194,3 +194,18 @@ def test_pieces_stay_within_31_bits():
     assert [(p.n, p.offsets) for p in parts] == [(5, (i << 33, 5 * i)) for i in range(3)]
     whole = pieces((1 << 32,), ((1,), (1,)))
     assert sum(p.n for p in whole) == 1 << 32 and max(p.n for p in whole) < 1 << 31
+
+
+@pytest.mark.parametrize("code", ["f32", "f64"])
+def test_floor_division_at_the_ends(vk, code):
+    """Python's rule at infinities, zeros and underflow (NumPy)."""
+    if code == "f64" and not vk.context.runtime.facts.f64:
+        pytest.skip("no f64")
+    ends = np.array(
+        [0, -0.0, 1, -1, 2.5, -7, 1e30, -1e30, 1e-30, -1e-30, np.inf, -np.inf, np.nan], CODES[code]
+    )
+    x, y = (a.reshape(-1).copy() for a in np.meshgrid(ends, ends))
+    with np.errstate(all="ignore"):
+        expected = np.floor_divide(x, y)
+    tiny = np.abs(expected) > 1e37  # beyond the range in f32
+    np.testing.assert_array_equal(np.where(tiny, 0, vk("floordiv", x, y)), np.where(tiny, 0, expected))

@@ -13,6 +13,9 @@ double apply(double x, double y) {
     if (OP == 3) return x / y;
     if (OP == 4) {
         double q = x / y, f = floor(q), rest = fma(-f, y, x);
+        if (is_nan(x) || is_nan(y) || is_inf(x) && y != 0.0lf) return DOUBLE_NAN;
+        if (y == 0.0lf) return q;
+        if (is_inf(y)) return x != 0.0lf && (x < 0.0lf) != (y < 0.0lf) ? -1.0lf : q;
         if (is_nan(rest) || abs(f) > 4e15lf) return f;
         return rest != 0.0lf && (rest < 0.0lf) != (y < 0.0lf) ? f - 1.0lf : f;
     }

@@ -296,17 +296,24 @@ float own_pow(float x, float y) {
     return negative && odd ? -result : result;
 }
 
-float own_floordiv(float x, float y) {
+float rest_of(float x, float f, float y) {  // x - f * y
+    float low;
+    precise float high = two_product(f, y, low);
+    precise float rest = (x - high) - low;
+    return rest;
+}
+float own_floordiv(float x, float y) {  // as Python's: what inf leaves over is NaN, and -1 // inf is -1
+    if (is_nan(x) || is_nan(y) || is_inf(x) && y != 0.0) return NAN;
+    if (y == 0.0) return divide(x, y);
     float q = x / y;
-    if (is_nan(q) || is_inf(q)) return q;
+    if (is_inf(y)) return x != 0.0 && (x < 0.0) != (y < 0.0) ? -1.0 : q;
+    if (is_inf(q)) return q;
     float f = floor(q);
-    if (abs(f) < 8388608.0 && !is_inf(y)) {
-        // the quotient may be a little off: the rest must lie between 0 and y
-        float low;
-        precise float high = two_product(f, y, low);
-        precise float rest = (x - high) - low;
-        if (rest != 0.0 && (rest < 0.0) != (y < 0.0)) f -= 1.0;
-        else if (abs(rest) >= abs(y)) f += 1.0;
-    }
-    return f;
+    if (abs(f) >= 8388608.0) return f;
+    // the quotient may be a little off: the rest must lie between 0 and y
+    float rest = rest_of(x, f, y);
+    if (rest != 0.0 && (rest < 0.0) != (y < 0.0)) return f - 1.0;
+    if (abs(rest) < abs(y)) return f;
+    rest = rest_of(x, f + 1.0, y);  // for a tiny x of the other sign the rest was only rounded to y
+    return rest == 0.0 || (rest < 0.0) == (y < 0.0) ? f + 1.0 : f;
 }

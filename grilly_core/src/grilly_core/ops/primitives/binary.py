@@ -103,7 +103,7 @@ def _angle(name: str, x: Spec, y: Spec) -> Inferred:
 def _floordiv_reference(x: Any, y: Any) -> Any:
     if np.result_type(x, y).kind in "ui":
         return np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y)))
-    return np.floor(np.divide(x, y))
+    return np.floor_divide(x, y)
 
 
 def _div_vjp(g: Any, x: Any, y: Any, out: Any, needs: Any) -> Any:
@@ -171,7 +171,8 @@ floordiv = _binary(
     _ordered,
     _floordiv_reference,
     lambda g, x, y, o, n: (_zeros_like(g), _zeros_like(g)),
-    "Elementwise quotient rounded towards minus infinity; an integer divided by 0 gives 0.",
+    "Elementwise quotient rounded towards minus infinity, as Python's (``inf // 1`` is NaN, ``-1 // inf`` is -1); an "
+    "integer divided by 0 gives 0.",
 )
 pow = _binary("pow", _numbers, np.power, _pow_vjp, "Elementwise ``x ** y``.", low=0.3, autocast="f32")
 maximum = _binary(
