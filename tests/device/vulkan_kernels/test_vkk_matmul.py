@@ -15,9 +15,9 @@ def test_sizes(vk, rng, m, n, k):
 
 
 def test_large_tiles(vk, rng, monkeypatch):
-    from grilly_backend_vulkan.kernels import matmul
+    from grilly_backend_vulkan.kernels import matmul_general
 
-    monkeypatch.setattr(matmul, "_tile", lambda *sizes: 8)
+    monkeypatch.setattr(matmul_general, "_tile", lambda *sizes: 8)
     a, b = (rng.standard_normal(s).astype("f4") for s in ((130, 40), (40, 140)))
     np.testing.assert_allclose(vk("matmul", a, b), a.astype("f8") @ b, rtol=1e-5, atol=1e-5)
 

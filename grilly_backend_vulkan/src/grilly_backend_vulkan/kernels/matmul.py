@@ -1,93 +1,64 @@
-"""``matmul`` and ``nn.linear``: one tiled kernel for batches of matrices of any strides."""
+"""``matmul`` and ``nn.linear``: which kernel makes a product.
+
+Products of f32 with enough terms are made of tiles, those of f16 and bf16 on cooperative matrices where the device has
+them; everything else, and what has strides that neither reads, by the general kernel. By choice of the caller
+(`matmul_precision`), f32 is made of three products of bf16, or of one.
+"""
 
 from __future__ import annotations
 
 import math
-import struct
-from dataclasses import dataclass
 from typing import Any, Final
 
-from grilly_backend_vulkan.kernels import data, mapping
-from grilly_backend_vulkan.kernels.reduce import sum_parts
-from grilly_backend_vulkan.kernels.support import FLOATS, HALVES, INTEGERS, MAX_GROUPS, add
+from grilly_backend_vulkan.kernels import data, matmul_choice, matmul_general, matmul_matrices, matmul_tiles
+from grilly_backend_vulkan.kernels.matmul_product import BATCH_AXES, Finish, Matrices, Product
+from grilly_backend_vulkan.kernels.support import FLOATS, INTEGERS, add
 from grilly_core.layout import contiguous_strides
 
-__all__ = ["Matrices", "launch_matmul", "register"]
+__all__ = ["has_matrices", "launch", "register"]
 
-_PUSH: Final = struct.Struct("<4Q4I4i2I7i2I")
-_BATCH_AXES: Final = 3
-_WANTED_GROUPS: Final = 256
-_LEAST_PART: Final = 512  # of k
-_LONGEST_PART: Final = 1 << 16
+_LEAST_WORK: Final = 1 << 18  # multiplications, below which tiles are mostly empty
+_LEAST_SPLIT: Final = 1 << 27  # below which splitting the operands costs more than it gains
+_PRODUCTS: Final = {"high": 3, "medium": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Matrices:
-    """A batch of matrices as the kernel sees it: strides in elements.
-
-    Attributes
-    ----------
-    view : View or scratch memory
-    row, column : int
-    batch : tuple of int
-    """
-
-    view: Any
-    row: int
-    column: int
-    batch: tuple[int, ...] = ()
+def has_matrices(facts: Any, code: str) -> bool:
+    """Whether the device multiplies matrices of this type as the shaders want it."""
+    fits = facts.subgroup_min <= 32 <= facts.subgroup_max and (
+        facts.subgroup_control or facts.subgroup_size == 32
+    )
+    return fits and matmul_matrices.SHAPES.get(code) in facts.cooperative
 
 
-def _of(view: Any) -> Matrices:
-    return Matrices(view, view.strides[-2], view.strides[-1], view.strides[:-2])
-
-
-def _tile(m: int, n: int, batch: int) -> int:
-    """Elements a thread makes along each side of the tile."""
-    if m <= 16 or n <= 16 or m * n * batch <= 64 * 64:
-        return 1 if min(m, n) <= 16 else 2
-    return 8 if m * n * batch >= 2048 * 2048 and min(m, n) >= 512 else 4
-
-
-def _parts(tiles: int, k: int, code: str) -> int:
-    """Return into how many parts the sums are cut, so that few tiles still fill a device; by sizes alone."""
-    if code in HALVES:  # parts would be rounded
-        return 1
-    return max(1, min(_WANTED_GROUPS // tiles, k // _LEAST_PART), -(-k // _LONGEST_PART))
-
-
-def launch_matmul(
-    stream: Any, out: Any, a: Matrices, b: Matrices, sizes: tuple[int, int, int],
-    shape: tuple[int, ...] = (), bias: Any = None, code: str = "f32",
-) -> None:  # fmt: skip
-    """Multiply the batch of `shape`: out (packed) = a @ b + bias, with `sizes` m, n, k."""
-    batch_shape, steps = mapping.merged(shape, [a.batch, b.batch])
-    m, n, k = sizes
-    batch = math.prod(batch_shape)
-    inner = list(batch_shape[::-1])[: _BATCH_AXES - 1] + [1] * (_BATCH_AXES - 1 - len(batch_shape))
-    a_steps, b_steps = (list(s[::-1]) + [0] * (_BATCH_AXES - len(s)) for s in steps)
-    bias_at, bias_step = (0, 0) if bias is None else (stream.address(bias), bias.strides[0])
-    tile = 1 if code in ("f64", "i64", "u64") else _tile(m, n, batch)
-    side = 16 * tile
-    tiles = -(-m // side) * -(-n // side) * batch
-    chunks = _parts(tiles, k, code)
-    target = out if chunks == 1 else stream.scratch(chunks * out.nbytes)
-    push = _PUSH.pack(
-        stream.address(target), stream.address(a.view), stream.address(b.view), bias_at, m, n, k, batch,
-        a.row, a.column, b.row, b.column, *inner, *a_steps, *b_steps, bias_step,
-        -(-k // chunks), chunks,
-    )  # fmt: skip
-    constants = (tile, abs(a.column) <= abs(a.row), abs(b.column) <= abs(b.row), bias is not None)
-    reads = [a.view, b.view] if bias is None else [a.view, b.view, bias]
-    pipeline = stream.pipeline(f"matmul_{code}", constants)
-    stream.launch(pipeline, (min(tiles * chunks, MAX_GROUPS), 1, 1), push, reads, [target])
-    if chunks > 1:
-        sum_parts(stream, out, target, batch * m * n, chunks)
-
-
-def _pushed(a: Any, b: Any) -> bool:
-    sizes, _ = mapping.merged(a.shape[:-2], [a.strides[:-2], b.strides[:-2]])
-    return len(sizes) <= _BATCH_AXES
+def launch(stream: Any, product: Product, code: str, precision: str = "highest") -> None:
+    """Make a product of operands of type `code` by the fastest kernel that takes it."""
+    p, facts = product, stream.facts
+    work = p.m * p.n * p.k * p.batch
+    sizes = (p.m, p.n, p.k, p.batch)
+    fits = work >= _LEAST_WORK and min(p.m, p.n) > 8 and len(p.shape) <= BATCH_AXES
+    if fits and code in ("f16", "bf16") and has_matrices(facts, code):
+        chosen = matmul_choice.choose(facts, "f16", *sizes)
+        if chosen is not None:
+            matmul_matrices.launch(stream, p, *chosen, code)
+            return
+    if (
+        fits
+        and code == "f32"
+        and precision in _PRODUCTS
+        and work >= _LEAST_SPLIT
+        and has_matrices(facts, "bf16")
+    ):
+        products = _PRODUCTS[precision]
+        chosen = matmul_choice.choose(facts, "f16", p.m, p.n, p.k * products, p.batch)
+        if chosen is not None:
+            matmul_matrices.launch_split(stream, p, *chosen, products)
+            return
+    if fits and code == "f32" and matmul_tiles.operands(p) is not None:
+        chosen = matmul_choice.choose(facts, "f32", *sizes)
+        if chosen is not None:
+            matmul_tiles.launch(stream, p, *chosen)
+            return
+    matmul_general.launch(stream, p, code)
 
 
 def _packed(stream: Any, view: Any) -> Matrices:
@@ -97,24 +68,32 @@ def _packed(stream: Any, view: Any) -> Matrices:
     return Matrices(target, steps[-2], steps[-1], steps[:-2])
 
 
-def _matmul(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    out, (a, b) = outs[0], ins
-    sizes = (a.shape[-2], b.shape[-1], a.shape[-1])
-    if _pushed(a, b):
-        left, right = _of(a), _of(b)
-    else:
-        left, right = (_packed(stream, v) for v in (a, b))
-    launch_matmul(stream, out, left, right, sizes, a.shape[:-2], code=out.dtype.code)
+def _matmul(precision: str) -> Any:
+    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        out, (a, b) = outs[0], ins
+        sizes = (a.shape[-2], b.shape[-1], a.shape[-1])
+        product = Product.of(out, _of(a), _of(b), sizes, a.shape[:-2])
+        if len(product.shape) > BATCH_AXES:
+            product = Product.of(out, _packed(stream, a), _packed(stream, b), sizes, a.shape[:-2])
+        launch(stream, product, out.dtype.code, precision)
+
+    return kernel
 
 
-def _linear(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    out, (x, weight, bias) = outs[0], ins
-    width = x.shape[-1]
-    rows = math.prod(x.shape[:-1])
-    left = Matrices(x, width, 1)
-    right = Matrices(weight, weight.strides[1], weight.strides[0])
-    sizes = (rows, weight.shape[0], width)
-    launch_matmul(stream, out, left, right, sizes, bias=bias, code=out.dtype.code)
+def _of(view: Any) -> Matrices:
+    return Matrices(view, view.strides[-2], view.strides[-1], view.strides[:-2])
+
+
+def _linear(precision: str) -> Any:
+    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        out, (x, weight, bias) = outs[0], ins
+        width = x.shape[-1]
+        right = Matrices(weight, weight.strides[0], weight.strides[1]).transposed
+        sizes = (math.prod(x.shape[:-1]), weight.shape[0], width)
+        product = Product.of(out, Matrices(x, width, 1), right, sizes, finish=Finish(bias))
+        launch(stream, product, out.dtype.code, precision)
+
+    return kernel
 
 
 def _one_dtype(c: Any) -> bool:
@@ -123,5 +102,13 @@ def _one_dtype(c: Any) -> bool:
 
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
-    add(kernels, "matmul", _matmul, INTEGERS | FLOATS)
-    add(kernels, "nn.linear", _linear, FLOATS, layout="contiguous", when=_one_dtype)
+    add(kernels, "matmul", _matmul("highest"), INTEGERS | FLOATS)
+    add(kernels, "nn.linear", _linear("highest"), FLOATS, layout="contiguous", when=_one_dtype)
+    for precision in _PRODUCTS:
+
+        def asked(c: Any, precision: str = precision) -> bool:
+            return c.policy.matmul_precision == precision and _one_dtype(c)
+
+        f32 = frozenset({"f32"})
+        kernels.add("matmul", _matmul(precision), dtypes=f32, when=asked, priority=2)
+        kernels.add("nn.linear", _linear(precision), dtypes=f32, layout="contiguous", when=asked, priority=2)
