@@ -99,10 +99,16 @@ class VulkanRuntime:
 
     def alloc(self, nbytes: int) -> Allocation:
         """Return new memory of `nbytes` bytes, with undefined content."""
-        if self.stream.failure is not None:
-            self.stream.check_usable()
-        with self.stream.lock:
-            if self.released:
+        stream, released = self.stream, self.released
+        if stream.failure is not None:
+            stream.check_usable()
+        with stream.lock:
+            if released:
+                handle = released.popleft()
+                if handle.size == (nbytes + 255) & -256 and nbytes:  # what died last: the commonest case, in a loop
+                    handle.nbytes = nbytes
+                    return handle
+                self.memory.free(handle)
                 self._collect()
             return self.memory.alloc(nbytes)
 
