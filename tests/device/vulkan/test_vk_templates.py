@@ -208,3 +208,26 @@ def test_a_replay_is_one_submission(vulkan):
     assert stream.flush() - before == 4  # five submissions, numbered from `before`
     (stage,) = step.programs.values()
     assert stage.program.prepared.launches >= 2
+
+
+def test_inputs_that_did_not_change_are_not_copied_again(vulkan):
+    """And those that did are, whatever way they changed."""
+    step = grilly.capture(lambda x, y: x * 2.0 + y)
+    x, y = (grilly.asarray(np.full(64, v, np.float32), device=vulkan) for v in (1, 10))
+    stream = open_context(vulkan).runtime.stream
+    for _ in range(5):
+        step(x, y)
+    stream.synchronize()
+    before = stream.launches
+    assert step(x, y).tolist() == [12.0] * 64
+    assert stream.launches == before  # nothing but the program
+    x.add_(1.0)
+    assert step(x, y).tolist() == [14.0] * 64
+    with grilly.no_grad():
+        y[0] = 5.0
+    assert step(x, y).tolist() == [9.0] + [14.0] * 63
+    double = grilly.capture(lambda x: x * 2.0)
+    for i in range(6):  # what another program lent
+        lent = double(grilly.full(64, float(i), device=vulkan))
+        assert step(lent, y).tolist()[1] == 4.0 * i + 10
+        assert step(lent, y).tolist()[1] == 4.0 * i + 10

@@ -198,6 +198,7 @@ class Program:
         self._sole = [_owners(v) for v in self._states]
         self._owners: list[int] | None = None
         self._fills_input: list[Any] = [None] * len(self._inputs)
+        self._last_inputs: list[View | None] = [None] * len(self._inputs)
 
     def _whole(self, slot: int) -> View:
         return self.context.view(self._buffers[slot], self.specs[slot], 0)
@@ -223,11 +224,7 @@ class Program:
         if not undisturbed:
             self._plain, self._grads = [], []  # references that would count as other owners
             self._take_state()
-        for i, tensor in enumerate(inputs):
-            source = tensor._value
-            if self._fills_input[i] is None or self._fills_input[i].source is not source.spec:
-                self._fills_input[i] = self._copy_into(self._inputs[i], source)
-            self._fills_input[i](source)
+        self._take_inputs(inputs)
         for generator, view, blocks in self._random:
             fresh = self.context.upload(generator.state_words(), dtypes.uint32)
             self._copied(fresh, view)
@@ -242,6 +239,23 @@ class Program:
             self._put_gradients()
             self._owners = self._survey()  # here, where no local variable holds a state
         return self._results(self.record.outputs)
+
+    def _take_inputs(self, inputs: Sequence[Tensor]) -> None:
+        """Copy the inputs to their slots, but for values that are there since the last replay.
+
+        A value that is held here has two owners, so nothing writes to it in place; only what another program lent may
+        change.
+        """
+        for i, tensor in enumerate(inputs):
+            source = tensor._value
+            if source is self._last_inputs[i]:
+                continue
+            copy = self._fills_input[i]
+            if copy is None or copy.source is not source.spec:
+                copy = self._fills_input[i] = self._copy_into(self._inputs[i], source)
+            copy(source)
+            lasting = self.prepared is not None and not isinstance(source.buffer, LentBuffer)
+            self._last_inputs[i] = source if lasting else None
 
     def _copy_into(self, target: View, source: View) -> _CopyInto:
         spec = contiguous_spec(source.shape, source.dtype, self.context)
