@@ -8,7 +8,7 @@ from typing import Any, Final
 __all__ = ["FAMILIES", "register_all"]
 
 FAMILIES: Final = (
-    "elementwise", "data", "reduce", "fft", "matmul", "index", "sort", "random",
+    "elementwise", "data", "reduce", "fft", "matmul", "attention", "attention_matrix", "index", "sort", "random",
     "activations", "norm", "loss", "conv", "pool", "optim",
 )  # fmt: skip
 
