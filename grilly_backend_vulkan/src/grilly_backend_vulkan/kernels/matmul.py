@@ -1,4 +1,4 @@
-"""``matmul`` and ``nn.linear``: which kernel makes a product.
+"""``matmul``, ``nn.linear``, ``nn.linear_act`` and ``nn.matmul_int8``: which kernel makes a product.
 
 Products of f32 with enough terms are made of tiles, those of f16 and bf16 on cooperative matrices where the device has
 them; everything else, and what has strides that neither reads, by the general kernel. By choice of the caller
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import data, matmul_choice, matmul_general, matmul_matrices, matmul_tiles
 from grilly_backend_vulkan.kernels.matmul_product import BATCH_AXES, Finish, Matrices, Product
-from grilly_backend_vulkan.kernels.support import FLOATS, INTEGERS, add
+from grilly_backend_vulkan.kernels.support import FLOATS, HALVES, INTEGERS, add
 from grilly_core.layout import contiguous_strides
 
 __all__ = ["has_matrices", "launch", "register"]
@@ -96,6 +96,32 @@ def _linear(precision: str) -> Any:
     return kernel
 
 
+def _linear_act(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    out, (x, weight, bias, residual) = outs[0], ins
+    sizes = (math.prod(x.shape[:-1]), weight.shape[0], x.shape[-1])
+    right = Matrices(weight, x.shape[-1], 1).transposed
+    finish = Finish(bias, residual, attrs["activation"])
+    launch(stream, Product.of(out, Matrices(x, x.shape[-1], 1), right, sizes, finish=finish), out.dtype.code)
+
+
+def _int8(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    out, (a, b) = outs[0], ins
+    sizes = (a.shape[-2], b.shape[-1], a.shape[-1])
+    product = Product.of(out, _of(a), _of(b), sizes, a.shape[:-2])
+    if len(product.shape) > BATCH_AXES:
+        product = Product.of(out, _packed(stream, a), _packed(stream, b), sizes, a.shape[:-2])
+    chosen = matmul_choice.choose(stream.facts, "i8", *sizes, product.batch)
+    assert chosen is not None  # asked in `_suits_int8`
+    matmul_matrices.launch(stream, product, *chosen, "i8")
+
+
+def _suits_int8(c: Any) -> bool:
+    facts, (a, b) = c.runtime.facts, c.ins
+    if not has_matrices(facts, "i8") or a.shape[-1] == 0:
+        return False
+    return matmul_choice.choose(facts, "i8", a.shape[-2], b.shape[-1], a.shape[-1], 1) is not None
+
+
 def _one_dtype(c: Any) -> bool:
     return len({s.dtype for s in c.ins if s is not None}) == 1
 
@@ -112,3 +138,5 @@ def register(kernels: Any, runtime: Any) -> None:
         f32 = frozenset({"f32"})
         kernels.add("matmul", _matmul(precision), dtypes=f32, when=asked, priority=2)
         kernels.add("nn.linear", _linear(precision), dtypes=f32, layout="contiguous", when=asked, priority=2)
+    kernels.add("nn.linear_act", _linear_act, dtypes=HALVES | {"f32"}, layout="contiguous", when=_one_dtype)
+    kernels.add("nn.matmul_int8", _int8, dtypes=frozenset({"i8", "i32"}), when=_suits_int8)

@@ -6,6 +6,7 @@ import struct
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels.matmul_product import Product
+from grilly_backend_vulkan.kernels.matmul_tiles import join
 from grilly_backend_vulkan.kernels.reduce import sum_parts
 from grilly_backend_vulkan.kernels.support import HALVES, MAX_GROUPS
 
@@ -15,6 +16,7 @@ _PUSH: Final = struct.Struct("<4Q4I4i2I7i2I")
 _WANTED_GROUPS: Final = 256
 _LEAST_PART: Final = 512  # of k
 _LONGEST_PART: Final = 1 << 16
+_JOINED: Final = HALVES | {"f32"}  # whose sums can be finished by what joins their parts
 
 
 def _tile(m: int, n: int, batch: int) -> int:
@@ -24,29 +26,33 @@ def _tile(m: int, n: int, batch: int) -> int:
     return 8 if m * n * batch >= 2048 * 2048 and min(m, n) >= 512 else 4
 
 
-def _parts(tiles: int, k: int, code: str) -> int:
+def _parts(tiles: int, k: int) -> int:
     """Return into how many parts the sums are cut, so that few tiles still fill a device; by sizes alone."""
-    if code in HALVES:  # parts would be rounded
-        return 1
-    return max(1, min(_WANTED_GROUPS // tiles, k // _LEAST_PART), -(-k // _LONGEST_PART))
+    return max(1, min(_WANTED_GROUPS // max(tiles, 1), k // _LEAST_PART), -(-k // _LONGEST_PART))
 
 
 def launch(stream: Any, product: Product, code: str) -> None:
     """Launch the product of operands of type `code`; integers and f64 have at most a bias to be added."""
-    p, bias = product, product.finish.bias
-    bias_at, bias_step = (0, 0) if bias is None else (stream.address(bias), bias.strides[0])
+    p, finish = product, product.finish
     tile = 1 if code in ("f64", "i64", "u64") else _tile(p.m, p.n, p.batch)
     side = 16 * tile
     tiles = -(-p.m // side) * -(-p.n // side) * p.batch
-    chunks = _parts(tiles, p.k, code)
-    target = p.out if chunks == 1 else stream.scratch(chunks * p.out.nbytes)
+    chunks = _parts(tiles, p.k)
+    joined = code in _JOINED and (chunks > 1 or finish.residual is not None or finish.activation != "none")
+    size = p.batch * p.m * p.n
+    direct = chunks == 1 and not joined
+    target = p.out if direct else stream.scratch(chunks * size * (4 if joined else p.out.dtype.itemsize))
+    bias = None if joined else finish.bias
+    bias_at, bias_step = (0, 0) if bias is None else (stream.address(bias), bias.strides[0])
     push = _PUSH.pack(
         stream.address(target), stream.address(p.a.view), stream.address(p.b.view), bias_at, p.m, p.n, p.k, p.batch,
         p.a.row, p.a.column, p.b.row, p.b.column, *p.batch_push(), bias_step, -(-p.k // chunks), chunks,
     )  # fmt: skip
-    constants = (tile, abs(p.a.column) <= abs(p.a.row), abs(p.b.column) <= abs(p.b.row), bias is not None)
+    lines = (abs(x.column) <= abs(x.row) for x in (p.a, p.b))
+    pipeline = stream.pipeline(f"matmul_{code}", (tile, *lines, bias is not None, joined))
     reads = [p.a.view, p.b.view] if bias is None else [p.a.view, p.b.view, bias]
-    pipeline = stream.pipeline(f"matmul_{code}", constants)
     stream.launch(pipeline, (min(tiles * chunks, MAX_GROUPS), 1, 1), push, reads, [target])
-    if chunks > 1:
-        sum_parts(stream, p.out, target, p.batch * p.m * p.n, chunks)
+    if joined:
+        join(stream, p, target, chunks)
+    elif chunks > 1:
+        sum_parts(stream, p.out, target, size, chunks)

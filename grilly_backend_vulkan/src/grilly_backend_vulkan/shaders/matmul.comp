@@ -7,6 +7,7 @@ layout(constant_id = 0) const uint R = 4;
 layout(constant_id = 1) const bool A_ROWS = true;   // neighbours in memory lie along k (rows of A are packed)
 layout(constant_id = 2) const bool B_ROWS = true;   // neighbours in memory lie along the columns
 layout(constant_id = 3) const bool BIAS = false;
+layout(constant_id = 4) const bool SUMS = false;     // keep sums of half types in f32
 const uint K_TILE = 16;
 const uint TILE = 16 * R;
 
@@ -63,7 +64,11 @@ void tile(uint64_t a, uint64_t b, uint64_t to, uint row, uint column, uint begin
             if (r >= push.m || c >= push.n) continue;
             C value = sums[i][j];
             if (BIAS && begin == 0u) value += LOAD(push.bias, int64_t(c) * push.bias_step);
-            STORE(to, int64_t(r) * push.n + c, value);
+            int64_t at = int64_t(r) * push.n + c;
+#if defined(KIND_f) && SIZE == 2
+            if (SUMS) store_f32(to + at * 4, value); else
+#endif
+            STORE(to, at, value);
         }
     }
 }
@@ -75,6 +80,6 @@ void main() {
         uint part = place / push.batch;
         uint64_t a, b;
         batch_at(place - part * push.batch, a, b);
-        tile(a, b, push.to + uint64_t(place) * push.m * push.n * SIZE, row * TILE, column * TILE, part * push.chunk);
+        tile(a, b, push.to + uint64_t(place) * push.m * push.n * (SUMS ? 4 : SIZE), row * TILE, column * TILE, part * push.chunk);
     }
 }

@@ -16,7 +16,7 @@ from grilly_core.tensor import Tensor
 
 __all__ = [
     "batch_norm", "conv1d", "conv2d", "conv3d", "dropout", "embedding", "group_norm", "layer_norm", "linear",
-    "normalize", "one_hot", "pad", "rms_norm",
+    "linear_act", "matmul_int8", "normalize", "one_hot", "pad", "rms_norm",
 ]  # fmt: skip
 
 
@@ -36,6 +36,50 @@ def linear(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None
     [[3.0]]
     """
     return ops.linear(cast(Tensor, input), cast(Tensor, weight), cast("Tensor | None", bias))
+
+
+def linear_act(
+    input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, residual: TensorLike | None = None, *,
+    activation: str,
+) -> Tensor:  # fmt: skip
+    """Return ``activation(input @ weight.T + bias) + residual``, where the device can in one pass.
+
+    Parameters
+    ----------
+    input : array_like, (..., I)
+    weight : array_like, (O, I)
+    bias : array_like, (O,), optional
+    residual : array_like, (..., O), optional
+    activation : {"none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"}
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> x, weight = grilly.ones((1, 2)), grilly.tensor([[1.0, 2.0], [-3.0, -4.0]])
+    >>> grilly.functional.linear_act(x, weight, residual=grilly.ones((1, 2)), activation="relu").tolist()
+    [[4.0, 1.0]]
+    """
+    given = (cast(Tensor, input), cast(Tensor, weight))
+    extra = (cast("Tensor | None", bias), cast("Tensor | None", residual))
+    return ops.linear_act(*given, *extra, activation=activation)
+
+
+def matmul_int8(input: TensorLike, other: TensorLike) -> Tensor:
+    """Return the exact product of two int8 matrices, or batches of them, as int32.
+
+    Parameters
+    ----------
+    input : array_like of int8, (..., M, K)
+    other : array_like of int8, (..., K, N)
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> x = grilly.full((2, 2), 100, dtype=grilly.int8)
+    >>> grilly.functional.matmul_int8(x, x).tolist()
+    [[20000, 20000], [20000, 20000]]
+    """
+    return ops.matmul_int8(cast(Tensor, input), cast(Tensor, other))
 
 
 def same_padding(

@@ -8,6 +8,8 @@ from grilly_core.ops.nn_attention import *  # noqa: F403
 from grilly_core.ops.nn_attention import __all__ as _attention
 from grilly_core.ops.nn_conv import *  # noqa: F403
 from grilly_core.ops.nn_conv import __all__ as _conv
+from grilly_core.ops.nn_dense import *  # noqa: F403
+from grilly_core.ops.nn_dense import __all__ as _dense
 from grilly_core.ops.nn_embedding import *  # noqa: F403
 from grilly_core.ops.nn_embedding import __all__ as _embedding
 from grilly_core.ops.nn_norm import *  # noqa: F403
@@ -15,4 +17,4 @@ from grilly_core.ops.nn_norm import __all__ as _norm
 from grilly_core.ops.nn_pool import *  # noqa: F403
 from grilly_core.ops.nn_pool import __all__ as _pool
 
-__all__ = [*_activations, *_attention, *_conv, *_embedding, *_norm, *_pool]
+__all__ = [*_activations, *_attention, *_conv, *_dense, *_embedding, *_norm, *_pool]
