@@ -1,0 +1,77 @@
+"""Causal attention on Vulkan against PyTorch's on CUDA: ``python benchmarks/vulkan_attention.py``.
+
+Times are of one call, in microseconds, the best of three means after warming up. Without CUDA only our own times show.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grilly
+from grilly_core.device import open_context
+
+SHAPE = (4, 16, 4096)  # batch, heads, positions
+WARM = 0.3  # seconds, for the clocks
+
+
+def best(call: Callable[[], Any], wait: Callable[[], Any], repeats: int = 3) -> float:
+    """Return the microseconds of a call."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < WARM:
+        call()
+        wait()
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        wait()
+        times.append((time.perf_counter() - start) / repeats * 1e6)
+    return min(times)
+
+
+def ours(dtype: str, width: int) -> tuple[float, float]:
+    """Return the times forward, and forward with backward."""
+    attention = grilly.functional.scaled_dot_product_attention
+    wait = open_context("vulkan:0").synchronize
+    *qkv, g = (grilly.randn(*SHAPE, width, device="vulkan:0").to(dtype) for _ in range(4))
+    with grilly.fallback("error"):
+        forward = best(lambda: attention(*qkv, is_causal=True), wait)
+        watched = [x.detach().requires_grad_() for x in qkv]
+        both = best(lambda: grilly.grad(attention(*watched, is_causal=True), watched, g), wait)
+    return forward, both
+
+
+def theirs(dtype: str, width: int) -> tuple[float, float] | None:
+    """Return PyTorch's times, or None without CUDA."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    attention, wait = torch.nn.functional.scaled_dot_product_attention, torch.cuda.synchronize
+    *qkv, g = (torch.randn(*SHAPE, width, device="cuda", dtype=getattr(torch, dtype)) for _ in range(4))
+    forward = best(lambda: attention(*qkv, is_causal=True), wait)
+    watched = [x.clone().requires_grad_() for x in qkv]
+    both = best(lambda: torch.autograd.grad(attention(*watched, is_causal=True), watched, g), wait)
+    return forward, both
+
+
+def main() -> None:
+    """Print a table."""
+    print(f"causal attention of (batch, heads, positions) {SHAPE}; times in µs, ratio of PyTorch's to ours")
+    for dtype in ("float32", "float16"):
+        for width in (64, 128):
+            peer = theirs(dtype, width)
+            for i, (what, mine) in enumerate(
+                zip(("forward", "forward + backward"), ours(dtype, width), strict=True)
+            ):
+                beside = "" if peer is None else f"  PyTorch {peer[i]:8.0f}  ratio {peer[i] / mine:.2f}"
+                print(f"{dtype:8} width {width:3} {what:18} {mine:8.0f}{beside}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
