@@ -5,9 +5,14 @@ Times are of one call, in microseconds, the best of three means after warming up
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+# This file's folder would hide the package `vulkan`.
+sys.path[0] = str(Path(__file__).parents[1])
 
 import grilly
 from grilly_core.device import open_context
