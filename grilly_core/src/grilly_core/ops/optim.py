@@ -5,42 +5,28 @@ The learning rate and the step number are 0-d tensors, so a captured step sees t
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from grilly_core.errors import ShapeError
 from grilly_core.ops._typing import Samples
-from grilly_core.ops.primitives import cast, expm1, isnan, maximum, sqrt, sum, where
+from grilly_core.ops.optim_adaptive import (
+    adadelta_step,
+    adagrad_step,
+    fisher_step,
+    nlms_step,
+    rmsprop_step,
+    rprop_step,
+)
+from grilly_core.ops.optim_moments import adamax_step, hypergradient_rate, nadam_step, radam_step
+from grilly_core.ops.optim_rules import check_lists, correction, like, unless
+from grilly_core.ops.primitives import cast, isnan, maximum, sqrt, sum
 from grilly_core.opspec import TensorList, op
 from grilly_core.tensor import Tensor
 
-__all__ = ["adam_step", "sgd_step", "unscale"]
-
-
-def _check_lists(name: str, params: TensorList, **others: TensorList | None) -> None:
-    for label, tensors in others.items():
-        if tensors is None:
-            continue
-        if len(tensors) != len(params):
-            raise ShapeError(f"{name}: {len(params)} params, but {len(tensors)} {label}.")
-        for i, (p, t) in enumerate(zip(params, tensors, strict=True)):
-            if tuple(p.shape) != tuple(t.shape):
-                raise ShapeError(
-                    f"{name}: params[{i}] has shape {tuple(p.shape)}, {label}[{i}] {tuple(t.shape)}."
-                )
-
-
-def _like(x: Tensor, like: Tensor) -> Tensor:
-    """Return to the stored dtype: with half-precision parameters the arithmetic is f32, as the rate is."""
-    return x if x.dtype is like.dtype else cast(x, dtype=like.dtype)
-
-
-def _unless(skip: Tensor | None, old: list[Tensor], new: list[Tensor]) -> tuple[Tensor, ...]:
-    """Return the new values, or the old ones where the step is skipped."""
-    if skip is None:
-        return tuple(new)
-    stays = skip != 0.0
-    return tuple(where(stays, o, n) for o, n in zip(old, new, strict=True))
+__all__ = [
+    "adadelta_step", "adagrad_step", "adam_step", "adamax_step", "fisher_step", "hypergradient_rate", "nadam_step",
+    "nlms_step", "radam_step", "rmsprop_step", "rprop_step", "sgd_step", "unscale",
+]  # fmt: skip
 
 
 @op("optim.unscale", nondiff=True, donates={"grads": "grads"})
@@ -53,7 +39,7 @@ def unscale(grads: TensorList, scale: Tensor | None = None) -> tuple[Tensor, ...
     for g in unscaled:  # 0 times what is not finite is NaN
         total = total + sum(g * 0.0)
     return (
-        *[_like(u, g) for u, g in zip(unscaled, grads, strict=True)],
+        *[like(u, g) for u, g in zip(unscaled, grads, strict=True)],
         cast(isnan(total), dtype=scale.dtype),
     )
 
@@ -84,7 +70,7 @@ def sgd_step(
     `first` starts the momenta from the gradients, undampened. Where `skip` (0-d, float32) is not 0, everything stays.
     """
     assert lr is not None
-    _check_lists("sgd_step", params, grads=grads, momenta=momenta)
+    check_lists("sgd_step", params, grads=grads, momenta=momenta)
     new_params, new_momenta = [], []
     for i, (p, g) in enumerate(zip(params, grads, strict=True)):
         g = -g if maximize else g
@@ -92,10 +78,10 @@ def sgd_step(
             g = g + weight_decay * p
         if momenta is not None:
             m = g if first else momentum * momenta[i] + (1.0 - dampening) * g
-            new_momenta.append(_like(m, momenta[i]))
+            new_momenta.append(like(m, momenta[i]))
             g = g + momentum * m if nesterov else m
-        new_params.append(_like(p - lr * g, p))
-    return _unless(skip, [*params, *(momenta or ())], [*new_params, *new_momenta])
+        new_params.append(like(p - lr * g, p))
+    return unless(skip, [*params, *(momenta or ())], [*new_params, *new_momenta])
 
 
 @sgd_step.samples
@@ -144,9 +130,9 @@ def adam_step(
     everything stays.
     """
     assert lr is not None and step is not None
-    _check_lists("adam_step", params, grads=grads, ms=ms, vs=vs, vmaxs=vmaxs)
-    rate = lr / _correction(step, beta1)
-    root = sqrt(_correction(step, beta2))
+    check_lists("adam_step", params, grads=grads, ms=ms, vs=vs, vmaxs=vmaxs)
+    rate = lr / correction(step, beta1)
+    root = sqrt(correction(step, beta2))
     out: tuple[list[Tensor], ...] = ([], [], [], [])
     for i, (p, g) in enumerate(zip(params, grads, strict=True)):
         g = -g if maximize else g
@@ -158,17 +144,12 @@ def adam_step(
         m = ms[i] + (1.0 - beta1) * (g - ms[i])
         v = beta2 * vs[i] + (1.0 - beta2) * (g * g)
         top = v if vmaxs is None else maximum(vmaxs[i], v)
-        out[0].append(_like(new - rate * (m / (sqrt(top) / root + eps)), p))
-        out[1].append(_like(m, ms[i]))
-        out[2].append(_like(v, vs[i]))
+        out[0].append(like(new - rate * (m / (sqrt(top) / root + eps)), p))
+        out[1].append(like(m, ms[i]))
+        out[2].append(like(v, vs[i]))
         if vmaxs is not None:
-            out[3].append(_like(top, vmaxs[i]))
-    return _unless(skip, [*params, *ms, *vs, *(vmaxs or ())], [t for group in out for t in group])
-
-
-def _correction(step: Tensor, beta: float) -> Tensor | float:
-    """Return ``1 - beta**step`` without cancellation: in f32 the plain form loses four digits at step 1."""
-    return 1.0 if beta == 0 else -expm1(step * math.log(beta))
+            out[3].append(like(top, vmaxs[i]))
+    return unless(skip, [*params, *ms, *vs, *(vmaxs or ())], [t for group in out for t in group])
 
 
 @adam_step.samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from grilly_core import dtypes
 from grilly_core.apply import as_tensor
@@ -19,6 +19,9 @@ from grilly_core.tensor import Tensor
 __all__ = ["Optimizer", "OptimizerStateError"]
 
 Group = dict[str, Any]
+
+#: Settings by which PyTorch chooses between its implementations of one rule; a state that has them loads without.
+_CHOICES: Final = frozenset(["capturable", "differentiable", "foreach", "fused"])
 Place = tuple[Context, DType]
 
 
@@ -82,6 +85,9 @@ class Optimizer:
     >>> p.tolist()
     [0.5]
     """
+
+    #: Names of the state's 0-d tensors, which are float32 at least.
+    _scalars: ClassVar[frozenset[str]] = frozenset(["step", "mu_product"])
 
     def __init__(self, params: Iterable[Any], defaults: Group) -> None:
         if isinstance(params, Tensor):
@@ -289,7 +295,8 @@ class Optimizer:
         params = self._parameters()
         self._check_state(state_dict, params)
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update({k: _frozen(v) for k, v in saved.items() if k != "params"})
+            left_out = {"params", *(_CHOICES - set(self.defaults))}
+            group.update({k: _frozen(v) for k, v in saved.items() if k not in left_out})
             self._check_group(group)
         self.state = {
             params[int(i)]: {k: self._loaded(k, v, params[int(i)]) for k, v in content.items()}
@@ -318,9 +325,10 @@ class Optimizer:
                     )
 
     def _loaded(self, name: str, value: Any, p: Tensor) -> Any:
-        if not hasattr(value, "shape"):
+        scalar = name in self._scalars
+        if not scalar and not hasattr(value, "shape"):
             return value
-        dtype = _step_dtype(p) if name == "step" else p.dtype
+        dtype = _step_dtype(p) if scalar else p.dtype
         made = value if isinstance(value, Tensor) else as_tensor(value, dtype=dtype)
         return Tensor(made.detach().to(p.device, dtype)._value)
 
