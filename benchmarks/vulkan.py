@@ -60,12 +60,17 @@ def pair(array: np.ndarray) -> tuple[Any, Any]:
     return grilly.asarray(array, device=DEVICE), torch.from_numpy(array).to("cuda" if CUDA else "cpu")
 
 
-def row(what: str, ours: Call, theirs: Call, repeat: int, rate: tuple[float, str] | None = None) -> str:
+def row(
+    what: str,
+    ours: Call,
+    theirs: Call,
+    repeat: int,
+    rate: tuple[float, str] | None = None,
+    tolerance: float = 2e-3,
+) -> str:
     """Check, time and format one comparison; `rate` is (work, unit) for one call."""
-    a, b = ours(), theirs()
-    np.testing.assert_allclose(
-        a.detach().numpy(), b.detach().cpu().numpy(), rtol=2e-3, atol=2e-3, err_msg=what
-    )
+    a, b = ours().detach().to("float32").numpy(), theirs().detach().float().cpu().numpy()
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=what)
     mine = seconds(ours, repeat)
     speed = f"{rate[0] / mine:9.1f} {rate[1]}" if rate else ""
     if not CUDA:
@@ -104,6 +109,49 @@ def kernels(scale: int) -> list[str]:
     return rows
 
 
+def products(scale: int) -> list[str]:
+    """Matrix products in other types, precisions and shapes."""
+    rng, rows = np.random.default_rng(0), []
+    for m, n in ((4096, 4096), (8192, 8192), (64, 4096)):
+        m, n = max(m // scale, 8), n // scale
+        a, ta = pair(rng.standard_normal((m, n)).astype(np.float32))
+        b, tb = pair(rng.standard_normal((n, n)).astype(np.float32))
+        rate = (2e-12 * m * n * n, "TFLOP/s")
+        name = f"matmul {m}×{n}×{n}"
+        rows.append(row(f"{name} f32", lambda a=a, b=b: a @ b, lambda a=ta, b=tb: a @ b, 10, rate))
+        for dtype in ("float16", "bfloat16"):
+            x, y = a.to(dtype), b.to(dtype)
+            tx, ty = ta.to(getattr(torch, dtype)), tb.to(getattr(torch, dtype))
+            rows.append(
+                row(
+                    f"{name} {dtype}",
+                    lambda x=x, y=y: x @ y,
+                    lambda x=tx, y=ty: x @ y,
+                    20,
+                    rate,
+                    tolerance=2.0,
+                )
+            )
+        if m > 64:
+            rows.append(
+                row(
+                    f'{name} f32, "high"',
+                    lambda a=a, b=b: high(a, b),
+                    lambda a=ta, b=tb: a @ b,
+                    10,
+                    rate,
+                    tolerance=0.1,
+                )
+            )
+    return rows
+
+
+def high(a: Any, b: Any) -> Any:
+    """The product under ``matmul_precision("high")``."""
+    with grilly.matmul_precision("high"):
+        return a @ b
+
+
 def eager() -> list[str]:
     """The cost of one small op among many."""
     x, tx = pair(np.ones(256, np.float32))
@@ -128,7 +176,9 @@ def steps() -> list[str]:
         ours, captured, theirs, graph = _training(build, x.astype(np.float32), y)
         rows.append(row(f"{what}: eager, against eager, waiting each step", waited(ours), waited(theirs), 20))
         rows.append(row(f"{what}: captured, against eager, waiting", waited(captured), waited(theirs), 20))
-        rows.append(row(f"{what}: captured, against a CUDA graph, waiting", waited(captured), waited(graph), 50))
+        rows.append(
+            row(f"{what}: captured, against a CUDA graph, waiting", waited(captured), waited(graph), 50)
+        )
         rows.append(row(f"{what}: captured, against a CUDA graph, not waiting", captured, graph, 200))
     return rows
 
@@ -225,7 +275,8 @@ def main() -> None:
         "| work | grilly Vulkan | PyTorch CUDA | ratio | rate |",
         "|---|---|---|---|---|",
     ]
-    for part in (lambda: kernels(arguments.scale), eager, steps):
+    scale = arguments.scale
+    for part in (lambda: kernels(scale), lambda: products(scale), eager, steps):
         found = part()
         lines += found
         print("\n".join(found), flush=True)
