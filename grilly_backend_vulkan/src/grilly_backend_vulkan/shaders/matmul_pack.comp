@@ -62,7 +62,9 @@ void main() {
             + int64_t(line) * push.line_step + int64_t(q * EACH) * push.step;
         uvec4 high, low;
         fill_quad(push.from + at * SIZE, line < push.given ? push.items - min(push.items, q * EACH) : 0u, high, low);
-        uint64_t to = push.to + ((uint64_t(place) * push.lines * push.quads * PARTS) + line * push.pitch + q) * 16u;
+        uint64_t first = uint64_t(place) * push.lines * push.quads;
+        if (PARTS == 3u) first *= 3u;  // not `* PARTS`: SPIR-V 1.3 cannot widen a constant chosen later
+        uint64_t to = push.to + (first + line * push.pitch + q) * 16u;
         [[unroll]] for (uint i = 0u; i < PARTS; ++i)
             Words(to + uint64_t(i * push.part) * 16u).v = PARTS == 3u && i == LOW ? low : high;
     }
