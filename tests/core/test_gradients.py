@@ -268,3 +268,10 @@ def test_a_rule_may_not_read_what_it_did_not_ask_to_keep():
     forgetful.vjp(lambda grads, outs, ins, attrs, needs: (grads[0] * ins[0].tolist()[0],))
     with pytest.raises(grilly.CaptureError, match="values"):
         forgetful(leaf([2.0])).sum().backward()
+
+
+def test_the_gradient_of_one_bfloat16_number():
+    """A sum over nothing but axes of size 1 hands its 0-d gradient on as a view."""
+    x = grilly.ones((1, 1), dtype="bfloat16").requires_grad_(True)
+    x.sum().backward()
+    assert x.grad.dtype is grilly.bfloat16 and x.grad.tolist() == [[1.0]]

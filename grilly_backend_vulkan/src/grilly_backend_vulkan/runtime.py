@@ -105,7 +105,9 @@ class VulkanRuntime:
         with stream.lock:
             if released:
                 handle = released.popleft()
-                if handle.size == (nbytes + 255) & -256 and nbytes:  # what died last: the commonest case, in a loop
+                if (
+                    handle.size == (nbytes + 255) & -256 and nbytes
+                ):  # what died last: the commonest case, in a loop
                     handle.nbytes = nbytes
                     return handle
                 self.memory.free(handle)

@@ -230,7 +230,7 @@ class Context:
         item = spec.dtype.itemsize
         handle = buffer.handle
         if handle.dtype.kind == "V" or spec.dtype.code == "bf16":
-            handle = handle.view(np.uint8)
+            handle = handle.reshape(-1).view(np.uint8)  # flat: an array without axes cannot be shown as bytes
         array: NDArray[Any] = np.ndarray(
             spec.shape, spec.dtype.numpy, handle, offset * item if spec.size else 0,
             tuple(s * item for s in spec.strides),
