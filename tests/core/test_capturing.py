@@ -186,3 +186,19 @@ def test_memory_of_temporaries_is_shared():
     (stage,) = step.programs.values()
     temporaries = {id(b) for s, b in stage.program._buffers.items() if stage.program.roles[s] == "temporary"}
     assert len(temporaries) <= 3
+
+
+def test_a_program_is_for_the_policy_it_was_recorded_under():
+    """A step captured outside of autocast is not replayed inside, nor one with gradients under no_grad."""
+    x = grilly.full((4, 4), 1.0 + 2.0**-9)
+    step = grilly.capture(lambda x: x @ x)
+    for _ in range(5):
+        plain = step(x)
+    with grilly.autocast("bfloat16"):
+        for _ in range(5):
+            assert step(x).dtype is grilly.bfloat16
+    assert step(x).dtype is grilly.float32 and step(x).tolist() == plain.tolist() == (x @ x).tolist()
+    assert len(step.programs) == 2
+    with grilly.no_grad():
+        step(x)
+    assert len(step.programs) == 3

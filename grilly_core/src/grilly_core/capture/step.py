@@ -98,8 +98,13 @@ class Capture:
             return None
 
     def _key(self) -> tuple[Any, ...]:
-        """Settings of the state that are constants of a program: others give another program."""
-        return tuple([part.capture_key() for part in self._hosts(self._state)])
+        """What a program was recorded for besides its arguments; anything else gives another program.
+
+        That is the policy of the context (autocast, precision, determinism), whether gradients are recorded, and the
+        settings of optimisers.
+        """
+        state = config.current()
+        return (state.policy, state.grad, *[part.capture_key() for part in self._hosts(self._state)])
 
     def _replayed(self, program: Program, tensors: Sequence[Tensor], sink: ProfilingSink | None) -> Any:
         hosts = self._hosts(self._state)
