@@ -96,12 +96,16 @@ def _linear(precision: str) -> Any:
     return kernel
 
 
-def _linear_act(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    out, (x, weight, bias, residual) = outs[0], ins
-    sizes = (math.prod(x.shape[:-1]), weight.shape[0], x.shape[-1])
-    right = Matrices(weight, x.shape[-1], 1).transposed
-    finish = Finish(bias, residual, attrs["activation"])
-    launch(stream, Product.of(out, Matrices(x, x.shape[-1], 1), right, sizes, finish=finish), out.dtype.code)
+def _linear_act(precision: str) -> Any:
+    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        out, (x, weight, bias, residual) = outs[0], ins
+        sizes = (math.prod(x.shape[:-1]), weight.shape[0], x.shape[-1])
+        right = Matrices(weight, x.shape[-1], 1).transposed
+        finish = Finish(bias, residual, attrs["activation"])
+        product = Product.of(out, Matrices(x, x.shape[-1], 1), right, sizes, finish=finish)
+        launch(stream, product, out.dtype.code, precision)
+
+    return kernel
 
 
 def _int8(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
@@ -137,6 +141,8 @@ def register(kernels: Any, runtime: Any) -> None:
 
         f32 = frozenset({"f32"})
         kernels.add("matmul", _matmul(precision), dtypes=f32, when=asked, priority=2)
-        kernels.add("nn.linear", _linear(precision), dtypes=f32, layout="contiguous", when=asked, priority=2)
-    kernels.add("nn.linear_act", _linear_act, dtypes=HALVES | {"f32"}, layout="contiguous", when=_one_dtype)
+        for name, kernel in (("nn.linear", _linear), ("nn.linear_act", _linear_act)):
+            kernels.add(name, kernel(precision), dtypes=f32, layout="contiguous", when=asked, priority=2)
+    act = _linear_act("highest")
+    kernels.add("nn.linear_act", act, dtypes=HALVES | {"f32"}, layout="contiguous", when=_one_dtype)
     kernels.add("nn.matmul_int8", _int8, dtypes=frozenset({"i8", "i32"}), when=_suits_int8)

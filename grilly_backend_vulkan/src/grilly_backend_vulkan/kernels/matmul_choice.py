@@ -36,7 +36,7 @@ _SHIPPED: Final = {"NVIDIA H200": _H200, "NVIDIA H100": _H200}
 _START: Final = 3.0  # microseconds of a launch
 _JOIN: Final = 2.5
 _BYTES: Final = 2.5e6  # of parts, written and read, in a microsecond
-_LEAST_PART: Final = 256  # terms
+_LEAST_PART: Final = 64  # terms
 _MOST_PARTS: Final = 16
 
 

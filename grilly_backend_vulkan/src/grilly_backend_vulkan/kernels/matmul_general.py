@@ -21,7 +21,7 @@ _JOINED: Final = HALVES | {"f32"}  # whose sums can be finished by what joins th
 
 def _tile(m: int, n: int, batch: int) -> int:
     """Elements a thread makes along each side of the tile."""
-    if m <= 16 or n <= 16 or m * n * batch <= 64 * 64:
+    if m <= 16 or n <= 16 or m * n * batch <= 256 * 256:
         return 1 if min(m, n) <= 16 else 2
     return 8 if m * n * batch >= 2048 * 2048 and min(m, n) >= 512 else 4
 

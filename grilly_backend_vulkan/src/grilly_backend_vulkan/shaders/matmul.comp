@@ -1,6 +1,7 @@
 #version 460
 // Products of batches of matrices of any strides, with an optional bias of the columns. Each of 16 x 16 threads makes
-// R x R elements of a tile; tiles are walked in a loop over the grid.
+// R x R elements of a tile; tiles are walked in a loop over the grid. Small tiles take more terms at a time, and the
+// next terms are fetched while the present ones are multiplied: small products wait for memory more than they compute.
 #include "types.glsl"
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint R = 4;
@@ -8,8 +9,9 @@ layout(constant_id = 1) const bool A_ROWS = true;   // neighbours in memory lie 
 layout(constant_id = 2) const bool B_ROWS = true;   // neighbours in memory lie along the columns
 layout(constant_id = 3) const bool BIAS = false;
 layout(constant_id = 4) const bool SUMS = false;     // keep sums of half types in f32
-const uint K_TILE = 16;
+const uint K_TILE = R == 1 ? 64 : R == 2 ? 32 : 16;
 const uint TILE = 16 * R;
+const uint EACH = K_TILE * TILE / 256;  // elements of an operand that a thread fetches
 
 layout(push_constant, std430) uniform Push {
     uint64_t to, a, b, bias;
@@ -29,15 +31,30 @@ void batch_at(uint i, out uint64_t a, out uint64_t b) {
     a = push.a + (int64_t(x) * push.a_batch[0] + int64_t(y) * push.a_batch[1] + int64_t(z) * push.a_batch[2]) * SIZE;
     b = push.b + (int64_t(x) * push.b_batch[0] + int64_t(y) * push.b_batch[1] + int64_t(z) * push.b_batch[2]) * SIZE;
 }
+C next_a[EACH], next_b[EACH];
+
+#define A_ROW(t) (A_ROWS ? (t) / K_TILE : (t) % TILE)
+#define A_TERM(t) (A_ROWS ? (t) % K_TILE : (t) / TILE)
+#define B_COLUMN(t) (B_ROWS ? (t) % TILE : (t) / K_TILE)
+#define B_TERM(t) (B_ROWS ? (t) / TILE : (t) % K_TILE)
+
 void fetch(uint64_t a, uint64_t b, uint row, uint column, uint k0, uint end) {
-    for (uint t = gl_LocalInvocationID.x; t < K_TILE * TILE; t += 256u) {
-        uint i = A_ROWS ? t / K_TILE : t % TILE, k = A_ROWS ? t % K_TILE : t / TILE;
-        bool inside = row + i < push.m && k0 + k < end;
-        tile_a[k][i] = inside ? LOAD(a, int64_t(row + i) * push.a_row + int64_t(k0 + k) * push.a_column) : C(0);
-        uint j = B_ROWS ? t % TILE : t / K_TILE;
-        k = B_ROWS ? t / TILE : t % K_TILE;
-        inside = column + j < push.n && k0 + k < end;
-        tile_b[k][j] = inside ? LOAD(b, int64_t(k0 + k) * push.b_row + int64_t(column + j) * push.b_column) : C(0);
+    [[unroll]] for (uint n = 0; n < EACH; ++n) {
+        uint t = gl_LocalInvocationIndex + n * 256u;
+        uint i = row + A_ROW(t), k = k0 + A_TERM(t);
+        bool inside = i < push.m && k < end;
+        next_a[n] = inside ? LOAD(a, int64_t(i) * push.a_row + int64_t(k) * push.a_column) : C(0);
+        uint j = column + B_COLUMN(t);
+        k = k0 + B_TERM(t);
+        inside = j < push.n && k < end;
+        next_b[n] = inside ? LOAD(b, int64_t(k) * push.b_row + int64_t(j) * push.b_column) : C(0);
+    }
+}
+void keep() {
+    [[unroll]] for (uint n = 0; n < EACH; ++n) {
+        uint t = gl_LocalInvocationIndex + n * 256u;
+        tile_a[A_TERM(t)][A_ROW(t)] = next_a[n];
+        tile_b[B_TERM(t)][B_COLUMN(t)] = next_b[n];
     }
 }
 
@@ -46,9 +63,11 @@ void tile(uint64_t a, uint64_t b, uint64_t to, uint row, uint column, uint begin
     C sums[R][R];
     [[unroll]] for (uint i = 0; i < R; ++i) [[unroll]] for (uint j = 0; j < R; ++j) sums[i][j] = C(0);
     uint end = min(begin + push.chunk, push.k);
+    fetch(a, b, row, column, begin, end);
     for (uint k0 = begin; k0 < end; k0 += K_TILE) {
-        fetch(a, b, row, column, k0, end);
+        keep();
         barrier();
+        if (k0 + K_TILE < end) fetch(a, b, row, column, k0 + K_TILE, end);
         [[unroll]] for (uint k = 0; k < K_TILE; ++k) {
             C left[R], right[R];
             [[unroll]] for (uint i = 0; i < R; ++i) left[i] = tile_a[k][y + 16u * i];

@@ -12,6 +12,7 @@ from grilly_core import config, dtypes
 from grilly_core.apply import plan_of
 from grilly_core.buffer import Buffer, LentBuffer, Spec, View, contiguous_spec
 from grilly_core.capture.cells import Cell
+from grilly_core.capture.epilogues import with_epilogues
 from grilly_core.capture.fusion import fused
 from grilly_core.capture.recorder import Entry, Record
 from grilly_core.device import Timer
@@ -52,6 +53,8 @@ class Program:
         self.context = recorder.context
         self.cells = record.cells
         self.entries = [*recorder.entries]
+        if fuse:
+            self.entries = with_epilogues(self.entries, recorder.roles, _lasting(record), self.context)
         if fuse and hasattr(self.context.runtime, "fuse"):
             self.entries = fused(self.entries, recorder.roles, _lasting(record), self.context)
         self.roles = recorder.roles
