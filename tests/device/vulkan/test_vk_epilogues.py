@@ -110,3 +110,19 @@ def test_training_with_it_equals_training_without(operands):
         losses.append([capture(x).item() for _ in range(6)])
     assert losses[0] == losses[1]
     assert losses[0][-1] < losses[0][0]
+
+
+def test_a_gradient_goes_through_product_and_relu_in_one_launch(operands):
+    x, weight, bias = operands
+    last = grilly.asarray(
+        np.random.default_rng(1).standard_normal((3, 30), dtype=np.float32), device="vulkan:0"
+    )
+
+    def gradient(x, weight, bias, last):
+        x = x.detach().requires_grad_()
+        return grilly.grad(F.linear(F.relu(F.linear(x, weight, bias)), last).sum(), x)[0]
+
+    result, ops = _captured(gradient, (x, weight, bias, last))
+    assert "nn.matmul_relu_vjp" in ops
+    assert "nn.relu_vjp" not in ops
+    assert result.numpy().tobytes() == gradient(x, weight, bias, last).numpy().tobytes()

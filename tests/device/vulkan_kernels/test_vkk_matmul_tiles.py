@@ -163,9 +163,9 @@ def test_the_users_table_is_preferred(vk, monkeypatch, tmp_path):
     facts = dataclasses.replace(vk.context.runtime.facts, name="a device of this test")
     path = matmul_choice.table_path(facts)
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"f32": {"64x128x16": 1e-6}}))
+    path.write_text(json.dumps({"f32": {"64x128x8": 1e-6}}))
     tile, _ = matmul_choice.choose(facts, "f32", 512, 512, 512, 1)
-    assert tile.name == "64x128x16"
+    assert tile.name == "64x128x8"
     path.write_text("no JSON")
     assert matmul_choice.costs(dataclasses.replace(facts, name="another"))["processors"] > 0
 

@@ -108,6 +108,17 @@ def _linear_act(precision: str) -> Any:
     return kernel
 
 
+def _relu_vjp(precision: str) -> Any:
+    def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        out, (a, b, y) = outs[0], ins
+        sizes = (a.shape[-2], b.shape[-1], a.shape[-1])
+        finish = Finish(residual=y, activation="relu_vjp")
+        product = Product.of(out, _of(a), _of(b), sizes, a.shape[:-2], finish)
+        launch(stream, product, out.dtype.code, precision)
+
+    return kernel
+
+
 def _int8(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     out, (a, b) = outs[0], ins
     sizes = (a.shape[-2], b.shape[-1], a.shape[-1])
@@ -130,6 +141,12 @@ def _one_dtype(c: Any) -> bool:
     return len({s.dtype for s in c.ins if s is not None}) == 1
 
 
+def _suits_relu_vjp(c: Any) -> bool:
+    a, b, y = c.ins
+    same = a.shape[:-2] == b.shape[:-2] == y.shape[:-2]
+    return _one_dtype(c) and same and y.contiguous and len(a.shape) - 2 <= BATCH_AXES
+
+
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
     add(kernels, "matmul", _matmul("highest"), INTEGERS | FLOATS)
@@ -139,10 +156,15 @@ def register(kernels: Any, runtime: Any) -> None:
         def asked(c: Any, precision: str = precision) -> bool:
             return c.policy.matmul_precision == precision and _one_dtype(c)
 
+        def gated(c: Any, precision: str = precision) -> bool:
+            return c.policy.matmul_precision == precision and _suits_relu_vjp(c)
+
         f32 = frozenset({"f32"})
+        kernels.add("nn.matmul_relu_vjp", _relu_vjp(precision), dtypes=f32, when=gated, priority=2)
         kernels.add("matmul", _matmul(precision), dtypes=f32, when=asked, priority=2)
         for name, kernel in (("nn.linear", _linear), ("nn.linear_act", _linear_act)):
             kernels.add(name, kernel(precision), dtypes=f32, layout="contiguous", when=asked, priority=2)
     act = _linear_act("highest")
     kernels.add("nn.linear_act", act, dtypes=HALVES | {"f32"}, layout="contiguous", when=_one_dtype)
+    add(kernels, "nn.matmul_relu_vjp", _relu_vjp("highest"), HALVES | {"f32"}, when=_suits_relu_vjp)
     kernels.add("nn.matmul_int8", _int8, dtypes=frozenset({"i8", "i32"}), when=_suits_int8)

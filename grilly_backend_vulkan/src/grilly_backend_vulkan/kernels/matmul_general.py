@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from grilly_backend_vulkan.kernels.matmul_product import Product
+from grilly_backend_vulkan.kernels.matmul_product import ACTIVATIONS, Product
 from grilly_backend_vulkan.kernels.matmul_tiles import join
 from grilly_backend_vulkan.kernels.reduce import sum_parts
 from grilly_backend_vulkan.kernels.support import HALVES, MAX_GROUPS
 
 __all__ = ["launch"]
 
-_PUSH: Final = struct.Struct("<4Q4I4i2I7i2I")
+_PUSH: Final = struct.Struct("<5Q4I4i2I7i2I")
 _WANTED_GROUPS: Final = 256
 _LEAST_PART: Final = 512  # of k
 _LONGEST_PART: Final = 1 << 16
@@ -38,19 +38,24 @@ def launch(stream: Any, product: Product, code: str) -> None:
     side = 16 * tile
     tiles = -(-p.m // side) * -(-p.n // side) * p.batch
     chunks = _parts(tiles, p.k)
-    joined = code in _JOINED and (chunks > 1 or finish.residual is not None or finish.activation != "none")
+    joined = code in _JOINED and chunks > 1
     size = p.batch * p.m * p.n
-    direct = chunks == 1 and not joined
+    direct = chunks == 1
     target = p.out if direct else stream.scratch(chunks * size * (4 if joined else p.out.dtype.itemsize))
     bias = None if joined else finish.bias
     bias_at, bias_step = (0, 0) if bias is None else (stream.address(bias), bias.strides[0])
+    kept = None if joined else finish.residual
     push = _PUSH.pack(
-        stream.address(target), stream.address(p.a.view), stream.address(p.b.view), bias_at, p.m, p.n, p.k, p.batch,
+        *(stream.address(v) for v in (target, p.a.view, p.b.view)), bias_at,
+        0 if kept is None else stream.address(kept), p.m, p.n, p.k, p.batch,
         p.a.row, p.a.column, p.b.row, p.b.column, *p.batch_push(), bias_step, -(-p.k // chunks), chunks,
     )  # fmt: skip
     lines = (abs(x.column) <= abs(x.row) for x in (p.a, p.b))
-    pipeline = stream.pipeline(f"matmul_{code}", (tile, *lines, bias is not None, joined))
-    reads = [p.a.view, p.b.view] if bias is None else [p.a.view, p.b.view, bias]
+    constants = (tile, *lines, bias is not None, joined)
+    if code in _JOINED:
+        constants += (0 if joined else ACTIVATIONS[finish.activation], kept is not None)
+    pipeline = stream.pipeline(f"matmul_{code}", constants)
+    reads = [v for v in (p.a.view, p.b.view, bias, kept) if v is not None]
     stream.launch(pipeline, (min(tiles * chunks, MAX_GROUPS), 1, 1), push, reads, [target])
     if joined:
         join(stream, p, target, chunks)

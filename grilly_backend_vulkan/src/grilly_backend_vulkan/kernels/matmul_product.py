@@ -13,7 +13,16 @@ __all__ = ["ACTIVATIONS", "BATCH_AXES", "Finish", "Lines", "Matrices", "Product"
 
 BATCH_AXES: Final = 3
 #: Activation → its number in ``matmul_finish.glsl``.
-ACTIVATIONS: Final = {"none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4, "sigmoid": 5, "tanh": 6}
+ACTIVATIONS: Final = {
+    "none": 0,
+    "relu": 1,
+    "gelu": 2,
+    "gelu_tanh": 3,
+    "silu": 4,
+    "sigmoid": 5,
+    "tanh": 6,
+    "relu_vjp": 7,
+}
 _REACH: Final = 1 << 31
 _TILE: Final = 512  # no tile is longer
 
@@ -44,6 +53,8 @@ class Matrices:
 @dataclass(frozen=True, slots=True)
 class Finish:
     """What is done with finished sums: ``activation(sum + bias) + residual``.
+
+    The gradient of a ReLU, ``relu_vjp``, takes the ReLU's output as residual, and is the sum where that is above zero.
 
     Attributes
     ----------

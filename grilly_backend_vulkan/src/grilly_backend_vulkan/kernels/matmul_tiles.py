@@ -53,11 +53,11 @@ class Tile:
         return f"{self.rows}x{self.columns}x{self.step}"
 
 
-def _tile(rows: int, columns: int, step: int = 16, down: int = 8, across: int = 8) -> Tile:
+def _tile(rows: int, columns: int, step: int = 8, down: int = 8, across: int = 8) -> Tile:
     return Tile(rows, columns, step, down, across, 2 * 4 * step * (rows + columns))
 
 
-TILES: Final = (_tile(128, 128), _tile(128, 64), _tile(64, 128), _tile(64, 64))
+TILES: Final = (_tile(128, 128), _tile(64, 128), _tile(64, 64))
 
 
 def operands(product: Product) -> tuple[Lines, Lines] | None:

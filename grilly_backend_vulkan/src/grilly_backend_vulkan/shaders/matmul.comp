@@ -3,18 +3,24 @@
 // R x R elements of a tile; tiles are walked in a loop over the grid. Small tiles take more terms at a time, and the
 // next terms are fetched while the present ones are multiplied: small products wait for memory more than they compute.
 #include "types.glsl"
+#if defined(KIND_f) && SIZE <= 4
+#define FINISHES
+#include "matmul_finish.glsl"
+#endif
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint R = 4;
 layout(constant_id = 1) const bool A_ROWS = true;   // neighbours in memory lie along k (rows of A are packed)
 layout(constant_id = 2) const bool B_ROWS = true;   // neighbours in memory lie along the columns
 layout(constant_id = 3) const bool BIAS = false;
-layout(constant_id = 4) const bool SUMS = false;     // keep sums of half types in f32
+layout(constant_id = 4) const bool SUMS = false;     // keep sums of half types in f32, to be joined
+layout(constant_id = 5) const uint ACTIVATION = 0;
+layout(constant_id = 6) const bool KEPT = false;     // there is a residual
 const uint K_TILE = R == 1 ? 64 : R == 2 ? 32 : 16;
 const uint TILE = 16 * R;
 const uint EACH = K_TILE * TILE / 256;  // elements of an operand that a thread fetches
 
 layout(push_constant, std430) uniform Push {
-    uint64_t to, a, b, bias;
+    uint64_t to, a, b, bias, residual;
     uint m, n, k, batch;
     int a_row, a_column, b_row, b_column;
     uint size[2];                    // of the batch's inner two axes, innermost first
@@ -84,8 +90,13 @@ void tile(uint64_t a, uint64_t b, uint64_t to, uint row, uint column, uint begin
             C value = sums[i][j];
             if (BIAS && begin == 0u) value += LOAD(push.bias, int64_t(c) * push.bias_step);
             int64_t at = int64_t(r) * push.n + c;
-#if defined(KIND_f) && SIZE == 2
-            if (SUMS) store_f32(to + at * 4, value); else
+#ifdef FINISHES
+            if (SUMS) {
+                store_f32(to + at * 4, value);
+                continue;
+            }
+            value = activated(value, ACTIVATION);
+            if (KEPT) value = with_kept(value, LOAD(push.residual + (to - push.to), at), ACTIVATION);
 #endif
             STORE(to, at, value);
         }

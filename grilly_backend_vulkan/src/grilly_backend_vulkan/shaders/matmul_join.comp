@@ -13,7 +13,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Qu
 void put(uint i, float value) {
     if (push.bias != 0) value += LOAD(push.bias, i % push.columns);
     value = activated(value, ACTIVATION);
-    if (push.residual != 0) value += LOAD(push.residual, i);
+    if (push.residual != 0) value = with_kept(value, LOAD(push.residual, i), ACTIVATION);
     STORE(push.to, i, value);
 }
 void main() {

@@ -142,7 +142,7 @@ void put_eight(uint r, uint c, uvec4 low, uvec4 high) {
             float value = uintBitsToFloat(word[j]);
             if (push.bias != 0) value += given(push.bias, c + j);
             value = activated(value, ACTIVATION);
-            if (push.residual != 0) value += given(push.residual, first + j);
+            if (push.residual != 0) value = with_kept(value, given(push.residual, first + j), ACTIVATION);
             word[j] = floatBitsToUint(value);
         }
     if (NARROW) {

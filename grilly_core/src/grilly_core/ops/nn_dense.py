@@ -25,7 +25,7 @@ from grilly_core.ops.views import permute_dims, reshape
 from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
-__all__ = ["linear_act", "matmul_int8"]
+__all__ = ["linear_act", "matmul_int8", "matmul_relu_vjp"]
 
 #: Activation → the function, its gradient, and whether that takes the function's output (or its input).
 _ACTIVATIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], bool]]] = {
@@ -96,6 +96,22 @@ def _(s: Samples) -> None:
     s.case(s.f32(3), s.f32(5, 3), s.f32(5), activation="tanh")
     s.error(ValueError, "activation", s.f32(4, 3), s.f32(5, 3), activation="cube")
     s.error(ShapeError, "residual", s.f32(4, 3), s.f32(5, 3), None, s.f32(5), activation="relu")
+
+
+@op("nn.matmul_relu_vjp", internal=True, nondiff=True)
+def matmul_relu_vjp(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
+    """Return ``relu_vjp(a @ b, y)``: a gradient through a dense layer and the ReLU before it, whose output is `y`.
+
+    Recorded steps put it in place of the two; see `grilly_core.capture.epilogues`.
+    """
+    return relu_vjp(matmul(a, b), y)
+
+
+@matmul_relu_vjp.samples
+def _(s: Samples) -> None:
+    s.case(s.f32(4, 3), s.f32(3, 5), s.f32(4, 5))
+    s.case(s.f32(2, 4, 3), s.f32(2, 3, 5), s.f32(2, 4, 5))
+    s.case(s.f32(20, 300), s.f32(300, 70), s.f32(20, 70))
 
 
 @op("nn.matmul_int8", nondiff=True)
