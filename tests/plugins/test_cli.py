@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from grilly.cli import app, main
 
-COMMANDS = ["doctor", "ops", "explain", "conformance", "demo", "new"]
+COMMANDS = ["doctor", "ops", "explain", "conformance", "bench", "demo", "new"]
 
 
 def call(*arguments: str) -> str:

@@ -7,6 +7,7 @@ import importlib.util
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from grilly_backend_vulkan.ring import Ring
 from grilly_backend_vulkan.stream import Stream
 from grilly_backend_vulkan.timestamps import Timer
 from grilly_core.buffer import DeviceBuffer, View, contiguous_spec
+from grilly_core.device import Context
 from grilly_core.dtypes import as_dtype
 from grilly_core.errors import DeviceError
 
@@ -251,6 +253,12 @@ class VulkanRuntime:
     def timer(self) -> Timer | None:
         """Return something that writes marks between launches, None if the device has no clock."""
         return Timer(self.stream) if self.facts.timestamp_period > 0 else None
+
+    def tune(self, context: Context, progress: Callable[[str], None]) -> tuple[Path, dict[str, Any]]:
+        """Measure what kernels take here and keep it for the choice between them; see `tuning`."""
+        from grilly_backend_vulkan import tuning  # which reads the kernels
+
+        return tuning.tune(context, progress)
 
     def register_kernels(self, kernels: KernelRegistry) -> None:
         """Declare the kernels of this package."""

@@ -23,6 +23,8 @@ from grilly_core.errors import DeviceError, GrillyError
 from grilly_core.plugins import loader
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "SupportsHostMap",
     "SupportsPrograms",
     "SupportsTimestamps",
+    "SupportsTuning",
     "Timer",
     "close_all",
     "default_context",
@@ -107,6 +110,14 @@ class SupportsPrograms(Protocol):
 
     def prepare(self, record: Callable[[], None]) -> Any:
         """Return an object whose ``run()`` does what the kernels called by `record` did, on the same memory."""
+
+
+@runtime_checkable
+class SupportsTuning(Protocol):
+    """A runtime that can measure its own kernels, and choose between them by what it found."""
+
+    def tune(self, context: Context, progress: Callable[[str], None]) -> tuple[Path, dict[str, Any]]:
+        """Measure, telling `progress` what is measured, and return the file that keeps it, and what it says."""
 
 
 class Backend(Protocol):

@@ -1,4 +1,4 @@
-"""The command line: ``grilly doctor | ops | explain | conformance | demo | new``.
+"""The command line: ``grilly doctor | ops | explain | conformance | bench | demo | new``.
 
 Each command's work is in a module of its own, imported when the command runs.
 """
@@ -73,11 +73,27 @@ def conformance(
     device: Device = "cpu",
     level: Annotated[int, typer.Option(min=0, max=3, help="Level to check; see the testkit's README.")] = 1,
     report: Annotated[Path | None, typer.Option(help="Write the results to this JSON file.")] = None,
+    op: Annotated[list[str] | None, typer.Option(help="Check this op only; may be given often.")] = None,
 ) -> None:
     """Run the conformance suite on a device (needs the package grilly-testkit)."""
     from grilly.cli import conformance as command
 
-    raise typer.Exit(command.run(device, level, report))
+    raise typer.Exit(command.run(device, level, report, op))
+
+
+@app.command()
+def bench(
+    device: Device = "cpu",
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="First measure the device's kernels and keep the result for later runs."),
+    ] = False,
+    scale: Annotated[int, typer.Option(min=1, help="Divide the sizes by this, for slow devices.")] = 1,
+) -> None:
+    """Show how fast a device is at common work, beside the CPU; with --tune let it choose kernels by measurement."""
+    from grilly.cli import bench as command
+
+    command.run(device, tune=tune, scale=scale)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

@@ -11,7 +11,7 @@ from grilly_core.plugins.known import install_hint
 __all__ = ["run"]
 
 
-def run(device: str, level: int, report: Path | None) -> int:
+def run(device: str, level: int, report: Path | None, ops: list[str] | None = None) -> int:
     """Run the suite and return pytest's exit code."""
     try:
         kit = importlib.import_module("grilly_testkit.conformance")
@@ -21,4 +21,4 @@ def run(device: str, level: int, report: Path | None) -> int:
         raise MissingPluginError(
             f"the conformance suite comes with grilly-testkit: {install_hint('grilly-testkit')}."
         ) from error
-    return int(kit.run(device=device, level=level, report=report))
+    return int(kit.run(device=device, level=level, report=report, ops=ops or None))
