@@ -12,6 +12,7 @@ from grilly_core.ops._typing import Samples
 from grilly_core.ops.optim_adaptive import (
     adadelta_step,
     adagrad_step,
+    asgd_step,
     fisher_step,
     nlms_step,
     rmsprop_step,
@@ -24,8 +25,8 @@ from grilly_core.opspec import TensorList, op
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "adadelta_step", "adagrad_step", "adam_step", "adamax_step", "fisher_step", "hypergradient_rate", "nadam_step",
-    "nlms_step", "radam_step", "rmsprop_step", "rprop_step", "sgd_step", "unscale",
+    "adadelta_step", "adagrad_step", "adam_step", "adamax_step", "asgd_step", "fisher_step", "hypergradient_rate",
+    "nadam_step", "nlms_step", "radam_step", "rmsprop_step", "rprop_step", "sgd_step", "unscale",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Steps with a rate for every element: Adagrad, Adadelta, RMSprop, Rprop, the diagonal Fisher; and NLMS.
+"""Steps with a rate for every element: Adagrad, Adadelta, RMSprop, Rprop, the diagonal Fisher; ASGD and NLMS.
 
 Learning rates and step numbers are 0-d tensors, as in `ops.optim`.
 """
@@ -14,7 +14,7 @@ from grilly_core.ops.primitives import matmul, maximum, minimum, sign, sqrt, sum
 from grilly_core.opspec import TensorList, op
 from grilly_core.tensor import Tensor
 
-__all__ = ["adadelta_step", "adagrad_step", "fisher_step", "nlms_step", "rmsprop_step", "rprop_step"]
+__all__ = ["adadelta_step", "adagrad_step", "asgd_step", "fisher_step", "nlms_step", "rmsprop_step", "rprop_step"]
 
 
 def _gradient(p: Tensor, g: Tensor, weight_decay: float, maximize: bool) -> Tensor:
@@ -146,8 +146,8 @@ def rprop_step(
     for i, (p, g) in enumerate(zip(params, grads, strict=True)):
         g = -g if maximize else g
         agrees = sign(g) * sign(before[i])  # of the signs: the product of two small gradients may vanish
-        factor = where(agrees > 0.0, grow, where(agrees < 0.0, shrink, 1.0))
-        size = maximum(minimum(sizes[i] * factor, largest), smallest)
+        shrunk = where(agrees < 0.0, sizes[i] * shrink, sizes[i])
+        size = maximum(minimum(where(agrees > 0.0, sizes[i] * grow, shrunk), largest), smallest)
         g = where(agrees < 0.0, 0.0, g)
         out[0].append(like(p - sign(g) * size, p))
         out[1].append(like(g, before[i]))
@@ -177,6 +177,41 @@ def fisher_step(
         new_params.append(like(p - lr * (g / (fisher / unbiased + damping)), p))
         new_fishers.append(like(fisher, f))
     return unless(skip, [*params, *fishers], [*new_params, *new_fishers])
+
+
+@op("optim.asgd_step", nondiff=True, donates={"params": "params", "averages": "averages"})
+def asgd_step(
+    params: TensorList,
+    grads: TensorList,
+    averages: TensorList,
+    eta: Tensor | None = None,
+    mu: Tensor | None = None,
+    lr: Tensor | None = None,
+    step: Tensor | None = None,
+    skip: Tensor | None = None,
+    *,
+    lambd: float = 1e-4,
+    alpha: float = 0.75,
+    t0: float = 1e6,
+    weight_decay: float = 0.0,
+    maximize: bool = False,
+) -> tuple[Tensor, ...]:
+    """One step of averaged stochastic gradient descent; returns the new parameters and averages, then eta and mu.
+
+    `eta` is the rate of this step and `mu` the share by which the averages follow; what is returned is for the next.
+    """
+    assert eta is not None and mu is not None and lr is not None and step is not None
+    check_lists("asgd_step", params, grads=grads, averages=averages)
+    follows = mu == 1.0  # the average is the parameter itself, without a rounding
+    new_params, new_averages = [], []
+    for p, g, a in zip(params, grads, averages, strict=True):
+        g = _gradient(p, g, weight_decay, maximize)
+        moved = like(p * (1.0 - lambd * eta) - eta * g, p)
+        new_params.append(moved)
+        new_averages.append(like(where(follows, moved, a + (moved - a) * mu), a))
+    next_eta = lr / (lr * step * lambd + 1.0) ** alpha
+    next_mu = 1.0 / maximum(step - t0, 1.0)
+    return unless(skip, [*params, *averages, eta, mu], [*new_params, *new_averages, next_eta, next_mu])
 
 
 @op("optim.nlms_step", nondiff=True, donates={"weight": "weight", "bias": "bias"})
@@ -262,6 +297,16 @@ def _(s: Samples) -> None:
     s.case(_some(s), _some(s), _some(s, 0.1), lr, step)
     s.case(_some(s), _some(s), _some(s, 0.1), lr, step, s.f32(low=1.0, high=1.0), momentum=0.0)
     s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], [s.f32(3)], lr, step)
+
+
+@asgd_step.samples
+def _(s: Samples) -> None:
+    eta, mu, lr = s.f32(low=0.05, high=0.1), s.f32(low=0.25, high=0.5), s.f32(low=0.05, high=0.1)
+    step, one = s.f32(low=3.0, high=3.0), s.f32(low=1.0, high=1.0)
+    s.case(_some(s), _some(s), _some(s), eta, mu, lr, step, weight_decay=0.1, lambd=0.1, t0=1.0)
+    s.case(_some(s), _some(s), _some(s), eta, one, lr, step, maximize=True)
+    s.case(_some(s), _some(s), _some(s), eta, mu, lr, step, one)
+    s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], [s.f32(3)], eta, mu, lr, step)
 
 
 @nlms_step.samples

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from grilly_core.ops.optim import adam_step
+from grilly_core.optim.choices import check_choices
 from grilly_core.optim.optimizer import Group
 from grilly_core.optim.stepped import Stepped, check_betas, check_not_negative
 from grilly_core.tensor import Tensor
@@ -30,6 +31,8 @@ class Adam(Stepped):
         Divide by the largest second moment so far (Reddi et al. 2018).
     maximize : bool
         Climb instead.
+    foreach, fused, capturable, differentiable : bool
+        See `choices`: the first three change nothing, the last is refused.
     decoupled_weight_decay : bool
         Take the decay off the parameter instead, as `AdamW` does.
 
@@ -53,9 +56,14 @@ class Adam(Stepped):
         weight_decay: float = 0.0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
+        check_choices(foreach, fused, capturable, differentiable)
         defaults = {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay,
@@ -102,6 +110,8 @@ class AdamW(Adam):
         Share of the parameter that is taken off per step, times the learning rate.
     amsgrad : bool
     maximize : bool
+    foreach, fused, capturable, differentiable : bool
+        See `choices`: the first three change nothing, the last is refused.
 
     Examples
     --------
@@ -122,7 +132,12 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True
-        )
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )  # fmt: skip

@@ -14,15 +14,16 @@ from grilly_core.dtypes import DType
 from grilly_core.errors import StateDictError
 from grilly_core.ops.creation import asarray, zeros_like
 from grilly_core.ops.primitives import where
+from grilly_core.optim.choices import CHOICES, check_choices
 from grilly_core.tensor import Tensor
 
 __all__ = ["Optimizer", "OptimizerStateError"]
 
 Group = dict[str, Any]
 
-#: Settings by which PyTorch chooses between its implementations of one rule; a state that has them loads without.
-_CHOICES: Final = frozenset(["capturable", "differentiable", "foreach", "fused"])
 Place = tuple[Context, DType]
+#: What a captured step does not depend on.
+_NOT_IN_KEY: Final = frozenset(["params", "param_names", "lr", "initial_lr"])
 
 
 class OptimizerStateError(StateDictError, ValueError):
@@ -58,8 +59,10 @@ class Optimizer:
 
     Parameters
     ----------
-    params : iterable of Tensor, or of dict
-        Parameters, or groups: dicts with ``"params"`` and settings that replace the defaults.
+    params : iterable of Tensor, of (str, Tensor), or of dict
+        Parameters, with names or without, or groups: dicts with ``"params"`` and settings that replace the defaults.
+        Names stand in the group as ``"param_names"``. A learning rate may be a tensor of one element, which is read
+        once.
     defaults : dict
         Settings of groups that do not give their own.
 
@@ -87,7 +90,7 @@ class Optimizer:
     """
 
     #: Names of the state's 0-d tensors, which are float32 at least.
-    _scalars: ClassVar[frozenset[str]] = frozenset(["step", "mu_product"])
+    _scalars: ClassVar[frozenset[str]] = frozenset(["step", "mu_product", "eta", "mu"])
 
     def __init__(self, params: Iterable[Any], defaults: Group) -> None:
         if isinstance(params, Tensor):
@@ -108,8 +111,8 @@ class Optimizer:
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group: a dict with ``"params"`` and, where they differ from the defaults, settings."""
-        params = param_group["params"]
-        params = [params] if isinstance(params, Tensor) else list(params)
+        params, names = _unnamed(param_group["params"])
+        check_choices(**{k: v for k, v in param_group.items() if k in CHOICES})
         known = {id(p) for group in self.param_groups for p in group["params"]}
         for p in params:
             if not isinstance(p, Tensor):
@@ -121,12 +124,19 @@ class Optimizer:
             if id(p) in known:
                 raise ValueError("params: a parameter appears twice; give each one once.")
             known.add(id(p))
-        unknown = set(param_group) - set(self.defaults) - {"params", "initial_lr"}
+        unknown = set(param_group) - set(self.defaults) - CHOICES - {"params", "initial_lr", "param_names"}
         if unknown:
             raise ValueError(
                 f"params: a group has unknown settings {sorted(unknown)}; known: {sorted(self.defaults)}."
             )
-        group = {**self.defaults, **param_group, "params": params}
+        given = {k: v for k, v in param_group.items() if k not in CHOICES}
+        group = {**self.defaults, **given, "params": params}
+        if names is not None:
+            group["param_names"] = names
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ValueError("params: give names for the parameters of all groups, or of none.")
+        if isinstance(group["lr"], Tensor):
+            group["lr"] = float(group["lr"])
         self._check_group(group)
         self.param_groups.append(group)
 
@@ -253,8 +263,7 @@ class Optimizer:
     def capture_key(self) -> tuple[Any, ...]:
         """Return what is constant in a captured step: which state there is, and all settings but the rates."""
         settings = [
-            tuple([(k, v) for k, v in group.items() if k not in ("params", "lr", "initial_lr")])
-            for group in self.param_groups
+            tuple([(k, v) for k, v in group.items() if k not in _NOT_IN_KEY]) for group in self.param_groups
         ]
         return (self._loads, *settings)
 
@@ -295,8 +304,10 @@ class Optimizer:
         params = self._parameters()
         self._check_state(state_dict, params)
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            left_out = {"params", *(_CHOICES - set(self.defaults))}
-            group.update({k: _frozen(v) for k, v in saved.items() if k not in left_out})
+            left_out = {"params", *(CHOICES - set(self.defaults))}
+            group.update(
+                {k: v if k == "param_names" else _frozen(v) for k, v in saved.items() if k not in left_out}
+            )
             self._check_group(group)
         self.state = {
             params[int(i)]: {k: self._loaded(k, v, params[int(i)]) for k, v in content.items()}
@@ -341,6 +352,17 @@ class Optimizer:
             settings = ", ".join(f"{k}={v}" for k, v in group.items() if k != "params")
             lines.append(f"  group {i}: {len(group['params'])} parameters, {settings}")
         return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
+
+
+def _unnamed(params: Any) -> tuple[list[Tensor], list[str] | None]:
+    """Split named parameters into parameters and names."""
+    given = [params] if isinstance(params, Tensor) else list(params)
+    named = [isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in given]
+    if not any(named):
+        return given, None
+    if not all(named):
+        raise ValueError("params: give names for all parameters of a group, or for none.")
+    return [p for _, p in given], [name for name, _ in given]
 
 
 def _step_dtype(p: Tensor) -> DType:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from grilly_core.ops.optim import sgd_step
+from grilly_core.optim.choices import check_choices
 from grilly_core.optim.optimizer import Group, Optimizer, assign, zeros_for
 from grilly_core.tensor import Tensor
 
@@ -29,6 +30,8 @@ class SGD(Optimizer):
         Look ahead along the momentum.
     maximize : bool
         Climb instead.
+    foreach, fused, differentiable : bool
+        See `choices`: the first two change nothing, the last is refused.
 
     Examples
     --------
@@ -51,7 +54,11 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
+        check_choices(foreach, fused, differentiable=differentiable)
         defaults = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize,

@@ -28,6 +28,10 @@ class Stepped(Optimizer):
         self._sharers: Counter[Tensor] = Counter()
         super().__init__(params, defaults)
 
+    def _start(self, name: str, group: Group) -> float:
+        """Return where a 0-d tensor of the state starts."""
+        return self._shared[name]
+
     def _slots(self, group: Group) -> tuple[str, ...]:
         """Return the names of the tensors kept for each parameter, of its shape."""
         raise NotImplementedError(f"{type(self).__name__} does not define _slots().")
@@ -67,7 +71,7 @@ class Stepped(Optimizer):
         fresh = [p for p in params if p not in self.state]
         if fresh:
             how: dict[str, Any] = {"dtype": _step_dtype(fresh[0]), "device": fresh[0].device}
-            shared = {name: full((), start, **how) for name, start in self._shared.items()}
+            shared = {name: full((), self._start(name, group), **how) for name in self._shared}
             self._sharers[shared["step"]] = len(fresh)
             for p in fresh:
                 self.state[p] = dict(shared)
