@@ -15,7 +15,7 @@ __all__ = ["FAMILIES", "register_all"]
 
 FAMILIES: Final = (
     "data", "elementwise", "reduce", "fft", "matmul", "index", "sort", "random",
-    "activations", "softmax", "norm", "conv", "pool", "loss", "embedding", "optim",
+    "activations", "softmax", "norm", "conv", "pool", "recurrent", "loss", "embedding", "optim",
 )  # fmt: skip
 
 

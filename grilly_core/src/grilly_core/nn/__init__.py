@@ -20,9 +20,11 @@ from grilly_core.nn.norm import __all__ as _norm
 from grilly_core.nn.parameter import Parameter
 from grilly_core.nn.pooling import *  # noqa: F403
 from grilly_core.nn.pooling import __all__ as _pooling
+from grilly_core.nn.recurrent import GRU, LSTM, RNN
+from grilly_core.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "Dropout", "Embedding", "Flatten", "Identity", "Linear", "Module", "Parameter",
-    "Unflatten", "functional", "init", "utils",
+    "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "Dropout", "Embedding", "Flatten", "GRUCell", "Identity",
+    "LSTMCell", "Linear", "Module", "Parameter", "RNNCell", "Unflatten", "functional", "init", "utils",
     *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling,
 ]  # fmt: skip

@@ -6,6 +6,8 @@ from grilly_core.ops.nn_activations import *  # noqa: F403
 from grilly_core.ops.nn_activations import __all__ as _activations
 from grilly_core.ops.nn_attention import *  # noqa: F403
 from grilly_core.ops.nn_attention import __all__ as _attention
+from grilly_core.ops.nn_cells import *  # noqa: F403
+from grilly_core.ops.nn_cells import __all__ as _cells
 from grilly_core.ops.nn_conv import *  # noqa: F403
 from grilly_core.ops.nn_conv import __all__ as _conv
 from grilly_core.ops.nn_dense import *  # noqa: F403
@@ -16,5 +18,7 @@ from grilly_core.ops.nn_norm import *  # noqa: F403
 from grilly_core.ops.nn_norm import __all__ as _norm
 from grilly_core.ops.nn_pool import *  # noqa: F403
 from grilly_core.ops.nn_pool import __all__ as _pool
+from grilly_core.ops.nn_recurrent import *  # noqa: F403
+from grilly_core.ops.nn_recurrent import __all__ as _recurrent
 
-__all__ = [*_activations, *_attention, *_conv, *_dense, *_embedding, *_norm, *_pool]
+__all__ = [*_activations, *_attention, *_cells, *_conv, *_dense, *_embedding, *_norm, *_pool, *_recurrent]

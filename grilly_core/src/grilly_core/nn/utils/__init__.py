@@ -1,0 +1,9 @@
+"""Tools round modules: clipping gradients, one vector of all parameters, packed sequences."""
+
+from __future__ import annotations
+
+from grilly_core.nn.utils import rnn
+from grilly_core.nn.utils.parameters import *  # noqa: F403
+from grilly_core.nn.utils.parameters import __all__ as _parameters
+
+__all__ = ["rnn", *_parameters]
