@@ -15,5 +15,9 @@ from grilly_core.functional.losses import *  # noqa: F403
 from grilly_core.functional.losses import __all__ as _losses
 from grilly_core.functional.pooling import *  # noqa: F403
 from grilly_core.functional.pooling import __all__ as _pooling
+from grilly_core.functional.pooling_more import *  # noqa: F403
+from grilly_core.functional.pooling_more import __all__ as _pooling_more
+from grilly_core.functional.transposed import *  # noqa: F403
+from grilly_core.functional.transposed import __all__ as _transposed
 
-__all__ = [*_activations, *_attention, *_layers, *_losses, *_pooling]
+__all__ = [*_activations, *_attention, *_layers, *_losses, *_pooling, *_pooling_more, *_transposed]

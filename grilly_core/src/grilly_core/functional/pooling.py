@@ -15,8 +15,8 @@ from grilly_core.ops.primitives import gather
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d",
-    "avg_pool2d", "max_pool1d", "max_pool2d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
 
@@ -112,6 +112,26 @@ def max_pool2d(
     return _max_pool(2, input, return_indices, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+def max_pool3d(
+    input: TensorLike,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the maximum of each window along three axes; see `max_pool1d`.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.functional.max_pool3d(grilly.ones((1, 4, 4, 4)), 2).shape
+    (1, 2, 2, 2)
+    """
+    return _max_pool(3, input, return_indices, kernel_size, stride, padding, dilation, ceil_mode)
+
+
 def _avg_pool(
     axes: int, input: Any, kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
@@ -172,6 +192,26 @@ def avg_pool2d(
     [[[1.0]]]
     """
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    input: TensorLike,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Return the mean of each window along three axes; `divisor_override` replaces the count. See `avg_pool1d`.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.functional.avg_pool3d(grilly.ones((1, 2, 2, 2)), 2).tolist()
+    [[[[1.0]]]]
+    """
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def _wanted(size: int | Sequence[int | None] | None, x: Tensor, axes: int, name: str) -> tuple[int, ...]:
@@ -286,6 +326,21 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: int | Sequence[int | Non
     )
 
 
+def adaptive_avg_pool3d(input: TensorLike, output_size: int | Sequence[int | None] | None) -> Tensor:
+    """Average along three axes so that windows of `output_size` come out; None keeps an axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.functional.adaptive_avg_pool3d(grilly.ones((1, 5, 7, 3)), (1, None, 2)).shape
+    (1, 1, 7, 2)
+    """
+    return cast(
+        Tensor,
+        _adaptive(3, input, output_size, "adaptive_avg_pool3d", lambda x, k: avg_pool3d(x, k), _mean_of_bins),
+    )
+
+
 def adaptive_max_pool1d(input: TensorLike, output_size: Size | None, return_indices: bool = False) -> Any:
     """Take maxima along one axis so that `output_size` windows come out.
 
@@ -310,3 +365,17 @@ def adaptive_max_pool2d(
     (1, 2, 2)
     """
     return _adaptive_max(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(
+    input: TensorLike, output_size: int | Sequence[int | None] | None, return_indices: bool = False
+) -> Any:
+    """Take maxima along three axes so that windows of `output_size` come out; None keeps an axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.functional.adaptive_max_pool3d(grilly.ones((1, 5, 7, 3)), 2).shape
+    (1, 2, 2, 2)
+    """
+    return _adaptive_max(3, input, output_size, return_indices)

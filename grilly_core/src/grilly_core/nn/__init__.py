@@ -20,11 +20,15 @@ from grilly_core.nn.norm import __all__ as _norm
 from grilly_core.nn.parameter import Parameter
 from grilly_core.nn.pooling import *  # noqa: F403
 from grilly_core.nn.pooling import __all__ as _pooling
+from grilly_core.nn.pooling_more import *  # noqa: F403
+from grilly_core.nn.pooling_more import __all__ as _pooling_more
 from grilly_core.nn.recurrent import GRU, LSTM, RNN
 from grilly_core.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
+from grilly_core.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
 __all__ = [
-    "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "Dropout", "Embedding", "Flatten", "GRUCell", "Identity",
-    "LSTMCell", "Linear", "Module", "Parameter", "RNNCell", "Unflatten", "functional", "init", "utils",
-    *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling,
+    "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+    "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "LSTMCell", "Linear", "Module", "Parameter", "RNNCell",
+    "Unflatten", "functional", "init", "utils",
+    *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling, *_pooling_more,
 ]  # fmt: skip

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from grilly_core.functional import pooling as f
-from grilly_core.functional._arguments import Size
+from grilly_core.functional._arguments import Size, per_axis
 from grilly_core.nn.module import Module
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AvgPool1d", "AvgPool2d",
-    "MaxPool1d", "MaxPool2d",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d",
 ]  # fmt: skip
 
 
@@ -87,6 +87,21 @@ class MaxPool2d(_MaxPool):
         return f.max_pool2d(input, *self._arguments())
 
 
+class MaxPool3d(_MaxPool):
+    """Take the maximum of each window of ``(N, C, D, H, W)``; parameters as for `MaxPool1d`.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.MaxPool3d(2)(grilly.ones((1, 1, 4, 4, 4))).shape
+    (1, 1, 2, 2, 2)
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """Pool the last three axes."""
+        return f.max_pool3d(input, *self._arguments())
+
+
 class AvgPool1d(Module):
     """Take the mean of each window of ``(N, C, L)``.
 
@@ -107,6 +122,11 @@ class AvgPool1d(Module):
     [[[2.0]]]
     """
 
+    axes: ClassVar[int] = 1
+    kernel_size: Size
+    stride: Size
+    padding: Size
+
     def __init__(
         self,
         kernel_size: Size,
@@ -116,9 +136,10 @@ class AvgPool1d(Module):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
+        one = self.axes == 1  # PyTorch keeps tuples there, and what it was given elsewhere
+        self.kernel_size = per_axis(kernel_size, 1, "kernel_size") if one else kernel_size
+        self.stride = self.kernel_size if stride is None else per_axis(stride, 1, "stride") if one else stride
+        self.padding = per_axis(padding, 1, "padding", 0) if one else padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
@@ -148,6 +169,8 @@ class AvgPool2d(AvgPool1d):
     (1, 1, 2, 2)
     """
 
+    axes = 2
+
     def __init__(
         self,
         kernel_size: Size,
@@ -163,6 +186,26 @@ class AvgPool2d(AvgPool1d):
     def forward(self, input: Tensor) -> Tensor:
         """Pool the last two axes."""
         return f.avg_pool2d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
+            self.divisor_override,
+        )  # fmt: skip
+
+
+class AvgPool3d(AvgPool2d):
+    """Take the mean of each window of ``(N, C, D, H, W)``; parameters as for `AvgPool2d`.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.AvgPool3d(2)(grilly.ones((1, 1, 4, 4, 4))).shape
+    (1, 1, 2, 2, 2)
+    """
+
+    axes = 3
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Pool the last three axes."""
+        return f.avg_pool3d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             self.divisor_override,
         )  # fmt: skip
@@ -214,6 +257,21 @@ class AdaptiveAvgPool2d(_Adaptive):
         return f.adaptive_avg_pool2d(input, self.output_size)
 
 
+class AdaptiveAvgPool3d(_Adaptive):
+    """Average ``(N, C, D, H, W)`` to ``(N, C, *output_size)``; None keeps an axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.AdaptiveAvgPool3d((1, None, 2))(grilly.ones((1, 3, 5, 7, 4))).shape
+    (1, 3, 1, 7, 2)
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Pool the last three axes."""
+        return f.adaptive_avg_pool3d(input, self.output_size)
+
+
 class AdaptiveMaxPool1d(_AdaptiveMax):
     """Take maxima of ``(N, C, L)`` so that ``(N, C, output_size)`` comes out.
 
@@ -242,3 +300,18 @@ class AdaptiveMaxPool2d(_AdaptiveMax):
     def forward(self, input: Tensor) -> Any:
         """Pool the last two axes."""
         return f.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMax):
+    """Take maxima of ``(N, C, D, H, W)`` so that ``(N, C, *output_size)`` comes out; None keeps an axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.AdaptiveMaxPool3d(2)(grilly.ones((1, 3, 5, 7, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """Pool the last three axes."""
+        return f.adaptive_max_pool3d(input, self.output_size, self.return_indices)

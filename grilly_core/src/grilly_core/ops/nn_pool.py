@@ -9,16 +9,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from grilly_core.dtypes import int32
 from grilly_core.errors import ShapeError
 from grilly_core.ops._typing import Attrs, Needs, Samples, Tensors
 from grilly_core.ops._windows import Pads, Shape, padded, spread, windows
-from grilly_core.ops.primitives import argmax, cast, full, iota, max, maximum, minimum, scatter, sum
+from grilly_core.ops.primitives import argmax, cast, full, gather, iota, max, maximum, minimum, scatter, sum
 from grilly_core.ops.views import reshape
 from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
-__all__ = ["avg_pool", "avg_pool_vjp", "max_pool", "max_pool_vjp", "max_pool_with_index", "pool_output_size"]
+__all__ = [
+    "avg_pool", "avg_pool_vjp", "max_pool", "max_pool_vjp", "max_pool_with_index", "max_unpool", "pool_output_size",
+]  # fmt: skip
 
 
 def pool_output_size(
@@ -126,6 +130,49 @@ def max_pool_vjp(g: Tensor, index: Tensor, *, input_shape: Shape) -> Tensor:
     target = full(value=0, shape=(planes * plane,), dtype=g.dtype)
     summed = scatter(target, flat, reshape(g, shape=(planes * per_plane,)), axis=0, mode="add")
     return reshape(summed, shape=input_shape)
+
+
+def _flat_places(index: Tensor, plane: int) -> Tensor:
+    """Turn indices into planes of ``(N, C, ...)`` into indices of all elements."""
+    planes, per_plane = math.prod(index.shape[:2]), math.prod(index.shape[2:])
+    base = reshape(iota(size=planes, step=plane, dtype=int32), shape=(planes, 1))
+    flat = reshape(cast(index, dtype=int32), shape=(planes, per_plane)) + base
+    return cast(reshape(flat, shape=(planes * per_plane,)), dtype=int32)
+
+
+@op("nn.max_unpool", saves="ins")
+def max_unpool(x: Tensor, index: Tensor, *, output_size: Shape) -> Tensor:
+    """Put each element at its place in a plane of zeros; `index` is what `max_pool_with_index` gave.
+
+    Where several share a place, the last one stays.
+    """
+    if x.shape != index.shape or x.ndim != len(output_size) + 2:
+        raise ShapeError(
+            f"max_unpool: expected indices of the input's shape {tuple(x.shape)}, (N, C, ...) with {len(output_size)} "
+            f"more axes; received {tuple(index.shape)}."
+        )
+    shape = (*x.shape[:2], *output_size)
+    target = full(value=0, shape=(math.prod(shape),), dtype=x.dtype)
+    flat = _flat_places(index, math.prod(output_size))
+    filled = scatter(target, flat, reshape(x, shape=(math.prod(x.shape),)), axis=0, mode="set")
+    return reshape(filled, shape=shape)
+
+
+@max_unpool.vjp
+def _(grads: Tensors, outs: Tensors, ins: Tensors, attrs: Attrs, needs: Needs) -> Tensors:
+    # All that share a place are taken for the one that stayed, as in PyTorch: they come from one maximum.
+    g, index = grads[0], ins[1]
+    flat = _flat_places(index, math.prod(attrs["output_size"]))
+    taken = gather(reshape(g, shape=(math.prod(g.shape),)), flat, axis=0)
+    return reshape(taken, shape=tuple(index.shape)), None
+
+
+@max_unpool.samples
+def _(s: Samples) -> None:
+    places = np.array([[[0, 4, 2], [1, 0, 3]], [[4, 3, 2], [2, 1, 0]]], "i4")
+    s.case(s.f32(2, 2, 3), s.array(places), output_size=(5,))
+    s.case(s.f32(1, 1, 1, 2), s.array(np.array([[[[1, 5]]]], "i4")), output_size=(2, 3))
+    s.error(ShapeError, "max_unpool", s.f32(2, 2, 3), s.i32(2, 2, 2, low=0, high=5), output_size=(5,))
 
 
 def _divisor(
