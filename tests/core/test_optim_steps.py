@@ -167,7 +167,7 @@ def test_wrong_arguments_are_refused():
         (lambda: optim.Adam([p], betas=(1.0, 0.9)), ValueError, "betas"),
         (lambda: optim.Adam([{"params": [p], "beta": 1}]), ValueError, "beta"),
         (lambda: lr_scheduler.OneCycleLR(optim.SGD([p]), 1.0), ValueError, "total_steps"),
-        (lambda: lr_scheduler.SequentialLR(optim.SGD([p]), [], []), ValueError, "milestones"),
+        (lambda: lr_scheduler.SequentialLR(optim.SGD([p]), [], []), ValueError, "at least one"),
     ):
         with pytest.raises(error, match=message):
             make()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grilly_core.optim import lr_scheduler
+from grilly_core.optim import lr_scheduler, swa_utils
 from grilly_core.optim.adagrad import Adadelta, Adagrad
 from grilly_core.optim.adam import Adam, AdamW
 from grilly_core.optim.adam_variants import Adamax, NAdam, RAdam
@@ -17,5 +17,5 @@ from grilly_core.optim.sgd import SGD
 
 __all__ = [
     "ASGD", "LBFGS", "NLMS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "HypergradientAdamW", "NAdam",
-    "NaturalGradient", "Optimizer", "OptimizerStateError", "RAdam", "RMSprop", "Rprop", "lr_scheduler",
+    "NaturalGradient", "Optimizer", "OptimizerStateError", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip

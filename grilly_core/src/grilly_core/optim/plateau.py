@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grilly_core.optim.optimizer import Optimizer
-from grilly_core.optim.schedule_base import LRScheduler
+from grilly_core.optim.schedule_base import LRScheduler, check_optimizer, for_groups
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -55,45 +55,51 @@ class ReduceLROnPlateau(LRScheduler):
         min_lr: float | Sequence[float] = 0.0,
         eps: float = 1e-8,
     ) -> None:
+        check_optimizer(optimizer)
         if not 0.0 <= factor < 1.0:
             raise ValueError(f"factor: must be below 1; received {factor}.")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise ValueError(
                 f"mode is 'min' or 'max', threshold_mode 'rel' or 'abs'; received {mode!r}, {threshold_mode!r}."
             )
-        groups = len(optimizer.param_groups)
         self.optimizer = optimizer
         self.mode = mode
-        self.reduction = factor
+        self.factor = factor
         self.patience = patience
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
-        self.min_lrs = list(min_lr) if isinstance(min_lr, Sequence) else [min_lr] * groups
-        if len(self.min_lrs) != groups:
-            raise ValueError(f"min_lr: {len(self.min_lrs)} numbers for {groups} groups.")
+        self.min_lrs = for_groups("min_lr", optimizer, min_lr)
+        self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr
         self.eps = eps
         self.last_epoch = 0
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
         self.best = math.inf if mode == "min" else -math.inf
+        self._last_lr = self._present()
 
-    def step(self, metrics: Any) -> None:  # type: ignore[override]
-        """Report the metric of an epoch."""
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether it waits after a reduction."""
+        return self.cooldown_counter > 0
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Report the metric of the next epoch, or of the given one."""
         current = float(metrics)
-        self.last_epoch += 1
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._better(current):
             self.best = current
             self.num_bad_epochs = 0
         else:
             self.num_bad_epochs += 1
-        if self.cooldown_counter > 0:
+        if self.in_cooldown:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
             self._reduce()
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
+        self._last_lr = self._present()
 
     def _better(self, current: float) -> bool:
         relative = self.threshold_mode == "rel"
@@ -102,7 +108,14 @@ class ReduceLROnPlateau(LRScheduler):
         return current > (self.best * (1.0 + self.threshold) if relative else self.best + self.threshold)
 
     def _reduce(self) -> None:
-        for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-            lr = max(group["lr"] * self.reduction, least)
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):  # one was added
+            if self.default_min_lr is None:
+                raise ValueError(
+                    f"min_lr: {len(self.min_lrs)} numbers for {len(groups)} groups; set min_lrs."
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, least in zip(groups, self.min_lrs, strict=True):
+            lr = max(group["lr"] * self.factor, least)
             if group["lr"] - lr > self.eps:
                 group["lr"] = lr

@@ -1,0 +1,12 @@
+"""Averages of weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grilly._lazy import forward
+
+if TYPE_CHECKING:
+    from grilly_core.optim.swa_utils import *  # noqa: F403
+
+__getattr__, __dir__ = forward("grilly_core.optim.swa_utils", "optim.swa_utils")
