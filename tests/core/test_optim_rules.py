@@ -180,6 +180,8 @@ S = lr_scheduler
         ),
         (lambda: swa_utils.SWALR(optim.SGD(P), 0.1, anneal_strategy="exp"), "anneal_strategy"),
         (lambda: swa_utils.get_ema_avg_fn(1.5), "decay"),
+        (lambda: nn.utils.clip_grad_norm_(P, 1.0, 0.0), "norm_type"),
+        (lambda: nn.utils.clip_grad_value_(P, -1.0), "clip_value"),
         (
             lambda: swa_utils.AveragedModel(
                 nn.Linear(1, 1),

@@ -177,18 +177,47 @@ def test_named_parameters_and_tensor_rates_equal_torch():
     assert a.param_groups[0]["param_names"] == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.5, float("inf")])
-def test_clip_grad_norm_equals_torch(norm_type):
-    ours, theirs = parameters()
-    rng = np.random.default_rng(3)
+def give_both(ours, theirs, seed, scale=1.0):
+    rng = np.random.default_rng(seed)
     for p, q in zip(ours, theirs, strict=True):
-        g = np.asarray(rng.normal(size=p.shape), np.float32)
+        g = np.asarray(rng.normal(size=p.shape) * scale, np.float32)
         p.grad, q.grad = grilly.asarray(g), torch.from_numpy(g.copy())
-    norm = nn.utils.clip_grad_norm_((p for p in ours), 0.7, norm_type)
-    want = torch.nn.utils.clip_grad_norm_(theirs, 0.7, norm_type)
-    assert norm.item() == pytest.approx(want.item(), rel=1e-5)
+
+
+def assert_equal_grads(ours, theirs):
     for p, q in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.5, float("inf")])
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_clip_grad_norm_equals_torch(norm_type, scale):
+    ours, theirs = parameters()
+    give_both(ours, theirs, 3, scale)
+    norm = nn.utils.clip_grad_norm_((p for p in ours), 0.7, norm_type, foreach=True)
+    want = torch.nn.utils.clip_grad_norm_(theirs, 0.7, norm_type)
+    assert norm.item() == pytest.approx(want.item(), rel=1e-5)
+    assert_equal_grads(ours, theirs)
+
+
+def test_clipping_with_a_known_norm_and_by_value_equals_torch():
+    ours, theirs = parameters()
+    give_both(ours, theirs, 4)
+    nn.utils.clip_grads_with_norm_(ours, 0.5, grilly.tensor(2.0))
+    torch.nn.utils.clip_grads_with_norm_(theirs, 0.5, torch.tensor(2.0))
+    assert_equal_grads(ours, theirs)
+    nn.utils.clip_grad_value_(ours, 0.1), torch.nn.utils.clip_grad_value_(theirs, 0.1)
+    assert_equal_grads(ours, theirs)
+    assert max(np.abs(p.grad.numpy()).max() for p in ours) == np.float32(0.1)
+
+
+def test_clipping_keeps_half_precision_and_sums_in_float32():
+    """300 times 300 overflows float16; the norm does not."""
+    p, q = nn.Parameter(grilly.ones(4, dtype="float16")), torch.nn.Parameter(torch.ones(4))
+    p.grad, q.grad = grilly.full(4, 300.0, dtype="float16"), torch.full((4,), 300.0)
+    norm, want = nn.utils.clip_grad_norm_(p, 3.0), torch.nn.utils.clip_grad_norm_(q, 3.0)
+    assert norm.item() == pytest.approx(want.item()) and p.grad.dtype is grilly.float16
+    np.testing.assert_allclose(p.grad.numpy().astype(np.float32), q.grad.numpy(), rtol=1e-3)
 
 
 LBFGS = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from grilly_core.nn.utils import rnn
+from grilly_core.nn.utils.clip import *  # noqa: F403
+from grilly_core.nn.utils.clip import __all__ as _clip
 from grilly_core.nn.utils.parameters import *  # noqa: F403
 from grilly_core.nn.utils.parameters import __all__ as _parameters
 
-__all__ = ["rnn", *_parameters]
+__all__ = ["rnn", *_clip, *_parameters]
