@@ -167,3 +167,139 @@ def _(draw, rng, name):
         return getattr(n, name)(kernel, size, return_indices=True, _random_samples=samples)
 
     return make, [x], None
+
+
+@layer("Upsample")
+def _(draw, rng, name):
+    axes = draw(st.integers(1, 3))
+    x = image(draw, rng, axes, 1, extra=6)
+    x = x if x.ndim == axes + 2 else x[None]
+    modes = [
+        "nearest",
+        "nearest-exact",
+        "area",
+        *(["linear"], ["bilinear", "bicubic"], ["trilinear"])[axes - 1],
+    ]
+    mode = draw(st.sampled_from(modes))
+    options = {"mode": mode}
+    if mode not in ("nearest", "nearest-exact", "area"):
+        options["align_corners"] = draw(st.booleans())
+    if draw(st.booleans()):
+        options["size"] = several(draw, axes, 1, 9)
+    else:
+        factors = [draw(st.sampled_from([0.5, 0.75, 1.0, 1.3, 2.0, 2.7])) for _ in range(axes)]
+        options["scale_factor"] = tuple(
+            f if n * f >= 1 else 1.0 for f, n in zip(factors, x.shape[2:], strict=True)
+        )
+        if mode != "area" and draw(st.booleans()):
+            options["recompute_scale_factor"] = True
+    return lambda n: n.Upsample(**options), [x], None
+
+
+@layer("UpsamplingNearest2d", "UpsamplingBilinear2d")
+def _(draw, rng, name):
+    x = image(draw, rng, 2, 2)
+    x = x if x.ndim == 4 else x[None]
+    return lambda n: getattr(n, name)(scale_factor=2), [x], None
+
+
+class Called:
+    """A function as a module, for what has no module."""
+
+    def __init__(self, n, call):
+        self.library, self.call, self.functional = n, call, n.functional
+
+    def named_parameters(self):
+        return []
+
+    def parameters(self):
+        return []
+
+    def eval(self):
+        return self
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        return [], []
+
+    def to(self, *args, **kwargs):
+        return self
+
+    def __repr__(self):
+        return "Called"
+
+    def __call__(self, *args):
+        return self.call(self.functional, *args)
+
+
+def function(call):
+    return lambda n: Called(n, call)
+
+
+@layer("interpolate-antialias")
+def _(draw, rng, name):
+    x = image(draw, rng, 2, 2)
+    x = x if x.ndim == 4 else x[None]
+    size, mode = several(draw, 2, 1, 9), draw(st.sampled_from(["bilinear", "bicubic"]))
+    corners = draw(st.booleans())
+    return (
+        function(lambda f, x: f.interpolate(x, size, mode=mode, align_corners=corners, antialias=True)),
+        [x],
+        None,
+    )
+
+
+@layer("PixelShuffle", "PixelUnshuffle", "ChannelShuffle")
+def _(draw, rng, name):
+    r = draw(st.integers(1, 3))
+    shape = {
+        "PixelShuffle": (2, r * r * draw(st.integers(1, 2)), 2, 3), "PixelUnshuffle": (2, 2, 2 * r, 3 * r),
+        "ChannelShuffle": (2, r * draw(st.integers(1, 3)), 2, 3),
+    }[name]  # fmt: skip
+    return lambda n: getattr(n, name)(r), [rng.normal(size=shape)], None
+
+
+def window_options(draw):
+    kernel, dilation, stride = (several(draw, 2, 1, 3) for _ in range(3))
+    padding = several(draw, 2, 0, 2)
+    spans = tuple(d * (k - 1) + 1 for k, d in zip(each(kernel, 2), each(dilation, 2), strict=True))
+    return {"kernel_size": kernel, "dilation": dilation, "stride": stride, "padding": padding}, spans
+
+
+@layer("Unfold")
+def _(draw, rng, name):
+    options, spans = window_options(draw)
+    return lambda n: n.Unfold(**options), [image(draw, rng, 2, spans)], None
+
+
+@layer("Fold")
+def _(draw, rng, name):
+    options, spans = window_options(draw)
+    size = tuple(n + draw(st.integers(0, 4)) for n in spans)
+    sides = [
+        (n + 2 * p - span) // s + 1
+        for n, p, span, s in zip(
+            size, each(options["padding"], 2), spans, each(options["stride"], 2), strict=True
+        )
+    ]
+    area = int(np.prod(each(options["kernel_size"], 2)))
+    return lambda n: n.Fold(size, **options), [rng.normal(size=(2, 2 * area, int(np.prod(sides))))], None
+
+
+@layer("affine_grid")
+def _(draw, rng, name):
+    d, corners = draw(st.integers(2, 3)), draw(st.booleans())
+    size = (2, 1, *(draw(st.integers(1, 4)) for _ in range(d)))
+    return function(lambda f, t: f.affine_grid(t, size, corners)), [rng.normal(size=(2, d, d + 1))], None
+
+
+@layer("grid_sample")
+def _(draw, rng, name):
+    d, corners = draw(st.integers(2, 3)), draw(st.booleans())
+    mode = draw(st.sampled_from(["bilinear", "nearest", "bicubic"][: 5 - d]))
+    padding = draw(st.sampled_from(["zeros", "border", "reflection"]))
+    x = rng.normal(size=(2, 2, *(draw(st.integers(1, 5)) for _ in range(d))))
+    grid = rng.uniform(-1.6, 1.6, size=(2, *(draw(st.integers(1, 4)) for _ in range(d)), d))
+    return function(lambda f, x, g: f.grid_sample(x, g, mode, padding, corners)), [x, grid], None

@@ -9,6 +9,8 @@ from grilly_core.functional.activations import *  # noqa: F403
 from grilly_core.functional.activations import __all__ as _activations
 from grilly_core.functional.attention import *  # noqa: F403
 from grilly_core.functional.attention import __all__ as _attention
+from grilly_core.functional.folding import *  # noqa: F403
+from grilly_core.functional.folding import __all__ as _folding
 from grilly_core.functional.layers import *  # noqa: F403
 from grilly_core.functional.layers import __all__ as _layers
 from grilly_core.functional.losses import *  # noqa: F403
@@ -17,7 +19,19 @@ from grilly_core.functional.pooling import *  # noqa: F403
 from grilly_core.functional.pooling import __all__ as _pooling
 from grilly_core.functional.pooling_more import *  # noqa: F403
 from grilly_core.functional.pooling_more import __all__ as _pooling_more
+from grilly_core.functional.resample import *  # noqa: F403
+from grilly_core.functional.resample import __all__ as _resample
 from grilly_core.functional.transposed import *  # noqa: F403
 from grilly_core.functional.transposed import __all__ as _transposed
 
-__all__ = [*_activations, *_attention, *_layers, *_losses, *_pooling, *_pooling_more, *_transposed]
+__all__ = [
+    *_activations,
+    *_attention,
+    *_layers,
+    *_losses,
+    *_folding,
+    *_pooling,
+    *_pooling_more,
+    *_resample,
+    *_transposed,
+]

@@ -24,11 +24,13 @@ from grilly_core.nn.pooling_more import *  # noqa: F403
 from grilly_core.nn.pooling_more import __all__ as _pooling_more
 from grilly_core.nn.recurrent import GRU, LSTM, RNN
 from grilly_core.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
+from grilly_core.nn.resample import *  # noqa: F403
+from grilly_core.nn.resample import __all__ as _resample
 from grilly_core.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
 __all__ = [
     "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
     "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "LSTMCell", "Linear", "Module", "Parameter", "RNNCell",
     "Unflatten", "functional", "init", "utils",
-    *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling, *_pooling_more,
+    *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling, *_pooling_more, *_resample,
 ]  # fmt: skip

@@ -20,5 +20,9 @@ from grilly_core.ops.nn_pool import *  # noqa: F403
 from grilly_core.ops.nn_pool import __all__ as _pool
 from grilly_core.ops.nn_recurrent import *  # noqa: F403
 from grilly_core.ops.nn_recurrent import __all__ as _recurrent
+from grilly_core.ops.nn_resample import *  # noqa: F403
+from grilly_core.ops.nn_resample import __all__ as _resample
 
-__all__ = [*_activations, *_attention, *_cells, *_conv, *_dense, *_embedding, *_norm, *_pool, *_recurrent]
+__all__ = [
+    *_activations, *_attention, *_cells, *_conv, *_dense, *_embedding, *_norm, *_pool, *_recurrent, *_resample,
+]  # fmt: skip
