@@ -32,6 +32,7 @@ _SUBMODULES: Final = frozenset(
         "nn",
         "optim",
         "random",
+        "special",
         "testing",
         "training",
     ]

@@ -21,22 +21,48 @@ _MODULES: Final = {
     """,
     "grilly_core.ops.math": """
         abs add atan2 bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
-        ceil clip conj copysign cos divide equal exp expm1 floor floor_divide greater greater_equal imag
+        ceil clip conj copysign cos divide equal erf exp expm1 floor floor_divide greater greater_equal imag
         isfinite isinf isnan less less_equal log log1p logical_and logical_not logical_or logical_xor maximum
-        minimum multiply negative nextafter not_equal positive pow real reciprocal remainder round sign
+        minimum multiply negative nextafter not_equal positive pow real reciprocal remainder round rsqrt sign
         signbit sin sqrt square subtract tanh trunc where
     """,
     "grilly_core.ops.elementary": """
-        acos acosh asin asinh atan atanh cosh hypot log10 log2 logaddexp sinh tan
+        acos acosh asin asinh atan atanh cosh exp2 hypot log10 log2 logaddexp sinh tan
     """,
-    "grilly_core.ops.reduce": """
-        all any argmax argmin count_nonzero cumulative_prod cumulative_sum diff max mean min prod std sum var
+    "grilly_core.ops.arithmetic": """
+        addcdiv addcmul angle complex deg2rad float_power fmax fmin fmod frac frexp gcd heaviside isclose isneginf
+        isposinf isreal lcm ldexp lerp logaddexp2 logit nan_to_num polar rad2deg sgn sinc xlogy
     """,
-    "grilly_core.ops.index": """
-        argsort nonzero searchsorted sort take take_along_axis unique_all unique_counts unique_inverse unique_values
+    "grilly_core.ops.special": "erfc erfinv sigmoid=expit",
+    "grilly_core.ops.gamma": "digamma lgamma",
+    "grilly_core.ops.bessel": "i0",
+    "grilly_core.ops.reduce": "all any argmax argmin count_nonzero logsumexp max mean min prod std sum var",
+    "grilly_core.ops.scan": """
+        cummax cummin cumulative_prod cumulative_sum cumulative_trapezoid diff gradient logcumsumexp trapezoid
     """,
+    "grilly_core.ops.statistics": """
+        aminmax bincount corrcoef cov histc histogram kthvalue median mode nanmean nanmedian nanquantile nansum
+        quantile renorm std_mean var_mean
+    """,
+    "grilly_core.ops.index": "argsort nonzero sort take take_along_axis",
+    "grilly_core.ops.placing": """
+        diagonal_scatter index_copy index_fill index_put index_reduce masked_scatter masked_select put scatter_reduce
+        select_scatter slice_scatter
+    """,
+    "grilly_core.ops.sets": """
+        isin searchsorted unique unique_all unique_consecutive unique_counts unique_inverse unique_values
+    """,
+    "grilly_core.ops.arrange": """
+        argwhere atleast_1d atleast_2d atleast_3d column_stack diag diag_embed diagflat dsplit dstack hsplit hstack
+        logspace ravel rot90 tensor_split tril_indices triu_indices unravel_index vsplit vstack
+    """,
+    "grilly_core.ops.products": """
+        addbmm addmm addmv addr baddbmm block_diag cartesian_prod cdist combinations dist inner kron pdist
+    """,
+    "grilly_core.ops.einsum": "einsum",
+    "grilly_core.ops.complex": "view_as_complex view_as_real",
     "grilly_core.ops.manipulate": """
-        broadcast_arrays broadcast_to concat expand_dims flip matrix_transpose moveaxis permute_dims repeat reshape
+        broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip matrix_transpose moveaxis permute_dims repeat reshape
         roll squeeze stack tile unstack
     """,
     "grilly_core.ops.linalg": "matmul tensordot vecdot",
@@ -54,6 +80,7 @@ _MODULES: Final = {
     "grilly_core.autograd": "grad custom_vjp",
     "grilly_core.gradcheck": "gradcheck",
     "grilly_core.capture": "capture",
+    "grilly_core.checkpointing": "checkpoint checkpoint_sequential",
     "grilly_core.profile": "profile",
     "grilly_core.random": "Generator manual_seed",
     "grilly_core.ops.random": """
@@ -86,6 +113,7 @@ _SUBMODULES: Final = frozenset(
         "nn",
         "optim",
         "random",
+        "special",
         "testing",
         "training",
     ]

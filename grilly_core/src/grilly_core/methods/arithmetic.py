@@ -52,6 +52,15 @@ class ArithmeticMethods(Methods):
         """Return the logarithm of `softmax` along `dim`."""
         return run("nn.log_softmax", self, axis=dim)
 
+    def round(self, decimals: builtins_int = 0) -> Tensor:
+        """Return the nearest numbers with `decimals` digits after the point; halves go to the even digit."""
+        if decimals == 0:
+            return run("round", self)
+        scale = 10.0 ** abs(decimals)
+        if decimals > 0:
+            return run("div", run("round", run("mul", self, scale)), scale)
+        return run("mul", run("round", run("div", self, scale)), scale)
+
     def allclose(
         self,
         other: Any,

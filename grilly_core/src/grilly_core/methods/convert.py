@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from grilly_core import dtypes
 from grilly_core.dtypes import as_dtype
 from grilly_core.layout import normalize_axis
-from grilly_core.methods.base import Methods, run
+from grilly_core.methods.base import Methods, run, sizes_of
 
 if TYPE_CHECKING:
     from grilly_core.tensor import Tensor
@@ -110,3 +110,23 @@ class ConvertMethods(Methods):
     def cpu(self) -> Tensor:
         """Return the tensor on the CPU."""
         return self.to("cpu")
+
+    # -- new tensors like this one -------------------------------------------------------------------------
+
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+        """Return a tensor of `fill_value` with this dtype and device unless others are given."""
+        from grilly_core.ops.creation import full
+
+        return full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device)
+
+    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """Return zeros with this dtype and device unless others are given."""
+        return self.new_full(sizes_of(size), 0, dtype=dtype, device=device)
+
+    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """Return ones with this dtype and device unless others are given."""
+        return self.new_full(sizes_of(size), 1, dtype=dtype, device=device)
+
+    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """Return zeros: memory without a value does not exist here."""
+        return self.new_zeros(*size, dtype=dtype, device=device)

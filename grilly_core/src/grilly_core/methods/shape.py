@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from grilly_core.errors import ShapeError
-from grilly_core.layout import normalize_axis
+from grilly_core.layout import broadcast_shapes, normalize_axis
 from grilly_core.methods.base import Methods, axis_of, run, sizes_of
 
 if TYPE_CHECKING:
@@ -159,6 +159,43 @@ class ShapeMethods(Methods):
         key[normalize_axis(dim, self.ndim, "dim")] = slice(start, start + length)
         return self[tuple(key)]
 
-    def diagonal(self, offset: builtins_int = 0) -> Tensor:
-        """Return the diagonal of the last two axes."""
-        return run("diagonal", self, offset=offset)
+    def diagonal(self, offset: builtins_int = 0, dim1: builtins_int = 0, dim2: builtins_int = 1) -> Tensor:
+        """Return the `offset`-th diagonal over two axes, as the last axis."""
+        a, b = normalize_axis(dim1, self.ndim, "dim1"), normalize_axis(dim2, self.ndim, "dim2")
+        if a == b:
+            raise ShapeError(f"diagonal: dim1 and dim2 must differ; received {dim1} and {dim2}.")
+        rest = [i for i in range(self.ndim) if i not in (a, b)]
+        return run("diagonal", self.permute(*rest, a, b), offset=offset)
+
+    def select(self, dim: builtins_int, index: builtins_int) -> Tensor:
+        """Return the slice at `index` along `dim`, without that axis."""
+        return self[(slice(None),) * normalize_axis(dim, self.ndim, "dim") + (index,)]
+
+    def unfold(self, dimension: builtins_int, size: builtins_int, step: builtins_int) -> Tensor:
+        """Return windows of `size` elements every `step` along an axis; the elements are a new last axis."""
+        if self.ndim == 0:
+            return self.reshape(1)[:size]
+        a = normalize_axis(dimension, self.ndim, "dimension")
+        return run("sliding_window", self, axes=(a,), sizes=(size,), strides=(step,), dilations=(1,))
+
+    def tile(self, *dims: Any) -> Tensor:
+        """Return the tensor repeated as a whole along each axis, missing ones counting as 1."""
+        return run("tile", self, repeats=sizes_of(dims))
+
+    def sum_to_size(self, *size: Any) -> Tensor:
+        """Return the sum over what `expand` from `size` to this shape would repeat."""
+        shape = sizes_of(size)
+        broadcast_shapes(self.shape, shape)
+        return run("sum_to", self, shape=shape)
+
+    @property
+    def H(self) -> Tensor:
+        """The conjugate transpose of a matrix."""
+        if self.ndim not in (0, 2):
+            raise ShapeError(f"H: expected a matrix, received {self.ndim} dimensions; use mH.")
+        return run("conj", self.t())
+
+    @property
+    def mH(self) -> Tensor:
+        """The last two axes exchanged, conjugated."""
+        return run("conj", self.transpose(-2, -1))

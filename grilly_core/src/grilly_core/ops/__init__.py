@@ -1,10 +1,15 @@
 """The ops that core ships; importing this package registers them all."""
 
 from grilly_core.ops import (
+    arithmetic,
+    arrange,
+    bessel,
     complex,
     creation,
+    einsum,
     elementary,
     fft,
+    gamma,
     index,
     linalg,
     loss,
@@ -13,20 +18,29 @@ from grilly_core.ops import (
     nn,
     nn_activations,
     nn_attention,
+    nn_cells,
     nn_conv,
     nn_embedding,
     nn_norm,
     nn_pool,
+    nn_recurrent,
     optim,
+    placing,
     primitives,
+    products,
     random,
     reduce,
+    scan,
+    sets,
+    special,
+    statistics,
     structure,
     views,
 )
 
 __all__ = [
-    "complex", "creation", "elementary", "fft", "index", "linalg", "loss", "manipulate", "math", "nn", "nn_activations",
-    "nn_attention", "nn_conv", "nn_embedding", "nn_norm", "nn_pool",
-    "optim", "primitives", "random", "reduce", "structure", "views",
+    "arithmetic", "arrange", "bessel", "complex", "creation", "einsum", "elementary", "fft", "gamma", "index",
+    "linalg", "loss", "manipulate", "math", "nn", "nn_activations", "nn_attention", "nn_cells", "nn_conv",
+    "nn_embedding", "nn_norm", "nn_pool", "nn_recurrent", "optim", "placing", "primitives", "products",
+    "random", "reduce", "scan", "sets", "special", "statistics", "structure", "views",
 ]  # fmt: skip

@@ -348,9 +348,18 @@ def linspace(
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """Return `num` evenly spaced numbers from `start` to `stop`."""
-    chosen = as_dtype(dtype or dtypes.default_float)
-    return asarray(np.linspace(start, stop, num, endpoint=endpoint), dtype=chosen, device=device)
+    """Return `num` evenly spaced numbers from `start` to `stop` (complex ones if an end is complex)."""
+    first, last = plain_number(start), plain_number(stop)
+    kind = (
+        dtypes.complex64 if isinstance(first, complex) or isinstance(last, complex) else dtypes.default_float
+    )
+    values = np.linspace(first, last, num, endpoint=endpoint)
+    return asarray(values, dtype=as_dtype(dtype or kind), device=device)
+
+
+def plain_number(value: Any) -> Any:
+    """Return a number, a 0-d array or a 0-d tensor as a Python number."""
+    return value.item() if isinstance(value, Tensor | np.ndarray | np.generic) else value
 
 
 def eye(
@@ -368,7 +377,9 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
     """Return coordinate tensors of 1-D tensors; ``indexing`` is ``"xy"`` (Cartesian) or ``"ij"`` (matrix)."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij'; received {indexing!r}.")
-    tensors = [as_tensor(a) for a in arrays]
+    tensors = [reshape(t, shape=(1,)) if t.ndim == 0 else t for t in map(as_tensor, arrays)]
+    if any(t.ndim != 1 for t in tensors):
+        raise ShapeError(f"meshgrid: expected 1-D tensors; received {[t.shape for t in tensors]}.")
     n = len(tensors)
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
     shape = [0] * n

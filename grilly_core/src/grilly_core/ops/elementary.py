@@ -16,7 +16,6 @@ from grilly_core.ops.primitives import (
     cos,
     div,
     eq,
-    erf,
     exp,
     expm1,
     log,
@@ -41,7 +40,6 @@ __all__ = [
     "atan",
     "atanh",
     "cosh",
-    "erfc",
     "exp2",
     "hypot",
     "log2",
@@ -164,9 +162,3 @@ def atanh(x: Any) -> Tensor:
     """Elementwise inverse of `tanh`."""
     x = as_float(x)
     return mul(sub(log1p(x), log1p(neg(x))), 0.5)
-
-
-@elementwise("erfc", lambda x: 1 - np.vectorize(_m.erf, otypes=[float])(x))
-def erfc(x: Any) -> Tensor:
-    """Elementwise ``1 - erf(x)``."""
-    return sub(1, erf(x))

@@ -1,4 +1,4 @@
-"""Reading and writing by index arrays, sorting, searching and sets."""
+"""Reading and writing by index arrays, and sorting."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from grilly_core.apply import as_tensor
 from grilly_core.errors import ShapeError
 from grilly_core.layout import broadcast_shapes, contiguous_strides, normalize_axis
 from grilly_core.ops import primitives as p
-from grilly_core.ops.views import broadcast_to, expand_dims, permute_dims, reshape, subview
+from grilly_core.ops.views import broadcast_to, permute_dims, reshape, subview
 from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "UniqueAll", "UniqueCounts", "UniqueInverse", "argsort", "index_add", "masked_fill", "nonzero",
-    "put_along_axis", "scatter_along_axis",
-    "searchsorted", "sort", "take", "take_along_axis", "topk", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values",
+    "argsort", "index_add", "masked_fill", "nonzero", "put_along_axis", "scatter_along_axis", "sort", "take",
+    "take_along_axis", "topk",
 ]  # fmt: skip
 
 
@@ -141,8 +139,9 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
         tuple(1 if i == axis else n for i, n in enumerate(x.shape)),
         tuple(1 if i == axis else n for i, n in enumerate(indices.shape)),
     )
-    indices = broadcast_to(
-        indices, shape=tuple(indices.shape[axis] if i == axis else n for i, n in enumerate(wanted))
+    x, indices = (
+        broadcast_to(t, shape=tuple(t.shape[axis] if i == axis else n for i, n in enumerate(wanted)))
+        for t in (x, indices)
     )
     return _take_along(x, indices, axis=axis)
 
@@ -239,33 +238,6 @@ def _(s: Any) -> None:
     s.error(ValueError, "between", s.f32(3), k=4)
 
 
-@op("searchsorted", nondiff=True)
-def searchsorted(x1: Any, x2: Any, *, side: str = "left") -> Tensor:
-    """Where to insert `x2` into the sorted 1-D `x1` so that it stays sorted."""
-    if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side must be 'left' or 'right'; received {side!r}.")
-    if x1.ndim != 1:
-        raise ShapeError(f"searchsorted: x1 must be 1-D; received shape {x1.shape}.")
-    column = expand_dims(x2, axis=x2.ndim)
-    before = p.lt(x1, column) if side == "left" else (x1 <= column)
-    return p.sum(before, axis=(x2.ndim,))
-
-
-@searchsorted.reference
-def _(x1: Any, x2: Any, *, side: Any) -> Any:
-    return np.searchsorted(x1, x2, side)
-
-
-@searchsorted.samples
-def _(s: Any) -> None:
-    for side in ("left", "right"):
-        s.case(
-            s.array(np.array([0.0, 1.0, 1.0, 2.0], "f4")),
-            s.array(np.array([[1.0, 0.5], [3.0, -1.0]], "f4")),
-            side=side,
-        )
-
-
 # -- value-dependent sizes: one counted host read ------------------------------------------------------------
 
 
@@ -302,80 +274,6 @@ def _zeros_i32(size: int, like: Tensor) -> Tensor:
     from grilly_core.ops.creation import zeros
 
     return zeros(size, dtype=dtypes.int32, device=like.device)
-
-
-class UniqueAll(NamedTuple):
-    """Result of `unique_all`."""
-
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
-
-
-class UniqueCounts(NamedTuple):
-    """Result of `unique_counts`."""
-
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    """Result of `unique_inverse`."""
-
-    values: Tensor
-    inverse_indices: Tensor
-
-
-def unique_all(x: Any, /) -> UniqueAll:
-    """Return the distinct values in order, where each first occurs, the inverse map and the counts.
-
-    Each NaN is distinct.
-    """
-    x = as_tensor(x)
-    flat = reshape(x, shape=(-1,))
-    size = flat.shape[0]
-    values, order = p.sort(flat, axis=0)
-    if size == 0:
-        return UniqueAll(values, order, reshape(order, shape=x.shape), order)
-    starts = flat_nonzero(_run_starts(values))
-    rank = p.sub(p.cumsum(_run_starts(values), axis=0), 1)
-    inverse = p.scatter(_zeros_i32(size, x), order, rank, axis=0)
-    ends = as_tensor(np.array([size], np.int32), order)
-    from grilly_core.ops.manipulate import concat
-
-    bounds = concat([starts, ends])
-    return UniqueAll(
-        p.gather(values, starts, axis=0),
-        p.gather(order, starts, axis=0),
-        reshape(inverse, shape=x.shape),
-        bounds[1:] - bounds[:-1],
-    )
-
-
-def _run_starts(values: Tensor) -> Tensor:
-    """True where a sorted value differs from the one before it."""
-    from grilly_core.ops.structure import pad
-
-    changed = values[1:] != values[:-1]
-    return pad(p.cast(changed, dtype=dtypes.int32), widths=((1, 0),), value=1) != 0
-
-
-def unique_counts(x: Any, /) -> UniqueCounts:
-    """Return the distinct values in order and how often each occurs."""
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
-
-
-def unique_inverse(x: Any, /) -> UniqueInverse:
-    """Return the distinct values in order and, for each element, which of them it is."""
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
-
-
-def unique_values(x: Any, /) -> Tensor:
-    """Return the distinct values in order."""
-    return unique_all(x).values
 
 
 def move_axes_first(x: Any, axes: Sequence[int]) -> Any:

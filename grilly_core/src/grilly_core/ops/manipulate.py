@@ -111,7 +111,10 @@ def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | N
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
     """Return tensors joined along an existing axis; ``axis=None`` flattens them first."""
-    return structure.concat(_tensors(arrays), axis=axis)
+    parts = _tensors(arrays)
+    if parts and parts[0].shape == (0,):  # joins anything, so it says nothing about the axes
+        parts.sort(key=lambda t: t.shape == (0,))
+    return structure.concat(parts, axis=axis)
 
 
 concatenate = concat

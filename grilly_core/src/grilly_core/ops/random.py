@@ -12,6 +12,7 @@ from grilly_core.apply import as_tensor
 from grilly_core.config import no_grad
 from grilly_core.dtypes import DType, as_dtype
 from grilly_core.errors import DTypeError, ShapeError
+from grilly_core.layout import broadcast_shapes
 from grilly_core.ops import primitives as p
 from grilly_core.ops.creation import DeviceLike, _context, _made, _shape
 from grilly_core.ops.structure import concat
@@ -151,15 +152,20 @@ def uniform(
 
 
 def normal(
-    mean: float = 0.0,
-    std: float = 1.0,
+    mean: Any = 0.0,
+    std: Any = 1.0,
     shape: Any = (),
     *,
     dtype: Any = None,
     device: DeviceLike = None,
     rng: Generator | None = None,
 ) -> Tensor:
-    """Return normally distributed numbers; see `uniform` for the parameters."""
+    """Return normally distributed numbers; see `uniform` for the parameters.
+
+    Where `mean` or `std` is a tensor, each element gets its own number, and `shape` must be left out.
+    """
+    if isinstance(mean, Tensor) or isinstance(std, Tensor):
+        return _normal_each(mean, std, shape, dtype, device, rng)
     if not std >= 0:
         raise ValueError(f"normal: std must not be negative; received {std}.")
     sizes = _shape(shape)
@@ -167,6 +173,20 @@ def normal(
     return _draw(
         _normal, words, rng, device, shape=sizes, mean=float(mean), std=float(std), dtype=_float_dtype(dtype)
     )
+
+
+def _normal_each(mean: Any, std: Any, shape: Any, dtype: Any, device: Any, rng: Any) -> Tensor:
+    like = mean if isinstance(mean, Tensor) else std
+    mean, std = as_tensor(mean, like), as_tensor(std, like)
+    if _shape(shape):
+        raise ValueError(
+            f"normal: shape must be left out with a tensor of means or deviations; received {shape!r}."
+        )
+    sizes = broadcast_shapes(mean.shape, std.shape)
+    kind = dtype or (like.dtype if like.dtype.is_floating else None)
+    drawn = normal(0.0, 1.0, sizes, dtype=kind, device=device or like.device, rng=rng)
+    result: Tensor = drawn * std + mean
+    return result
 
 
 def _sizes(shape: tuple[Any, ...]) -> Any:
@@ -195,16 +215,20 @@ def randn(
     return _made(normal(0.0, 1.0, _sizes(shape), dtype=dtype, device=device, rng=rng), requires_grad)
 
 
-def rand_like(x: Any, /, *, rng: Generator | None = None) -> Tensor:
-    """Return uniform numbers with the shape, dtype and device of `x`."""
+def rand_like(
+    x: Any, /, *, dtype: Any = None, device: DeviceLike = None, rng: Generator | None = None
+) -> Tensor:
+    """Return uniform numbers with the shape of `x`, and its dtype and device unless others are given."""
     x = as_tensor(x)
-    return rand(x.shape, dtype=x.dtype, device=x.device, rng=rng)
+    return rand(x.shape, dtype=dtype or x.dtype, device=device or x.device, rng=rng)
 
 
-def randn_like(x: Any, /, *, rng: Generator | None = None) -> Tensor:
-    """Return standard normal numbers with the shape, dtype and device of `x`."""
+def randn_like(
+    x: Any, /, *, dtype: Any = None, device: DeviceLike = None, rng: Generator | None = None
+) -> Tensor:
+    """Return standard normal numbers with the shape of `x`, and its dtype and device unless others are given."""
     x = as_tensor(x)
-    return randn(x.shape, dtype=x.dtype, device=x.device, rng=rng)
+    return randn(x.shape, dtype=dtype or x.dtype, device=device or x.device, rng=rng)
 
 
 def randint(

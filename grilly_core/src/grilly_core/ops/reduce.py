@@ -11,18 +11,16 @@ import numpy as np
 from grilly_core import dtypes
 from grilly_core.apply import as_tensor
 from grilly_core.dtypes import as_dtype
-from grilly_core.errors import ShapeError
 from grilly_core.layout import normalize_axes
 from grilly_core.ops import primitives as p
 from grilly_core.ops.math import exp, log, logical_not, ne, square, where
 from grilly_core.ops.structure import pad
-from grilly_core.ops.views import broadcast_to, expand_dims, reshape, squeeze, subview
+from grilly_core.ops.views import broadcast_to, reshape, squeeze, subview
 from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum",
-    "diff", "logsumexp",
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp",
     "max", "mean", "min", "norm", "prod", "std", "sum", "var",
 ]  # fmt: skip
 
@@ -417,89 +415,3 @@ def _(s: Any) -> None:
         s.case(s.f32(3, 4), ord=ord, axis=1)
     s.case(s.f32(3, 4))
     s.case(s.f32(2, 3, 4), axis=(0, 2), keepdims=True)
-
-
-def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    """Running sum along `axis`, with a leading 0 if `include_initial`."""
-    return _cumulative(p.cumsum, 0, x, axis, dtype, include_initial)
-
-
-@op("cumprod", autocast="f32")
-def cumprod(x: Any, *, axis: int) -> Tensor:
-    """Running product along `axis`, in log2 steps."""
-    n, reach = x.shape[axis], 1
-    while reach < n:
-        widths = tuple((reach, -reach) if i == axis else (0, 0) for i in range(x.ndim))
-        x = p.mul(x, pad(x, widths=widths, value=1))
-        reach *= 2
-    result: Tensor = x
-    return result
-
-
-@cumprod.reference
-def _(x: Any, *, axis: Any) -> Any:
-    return np.cumprod(x, axis=axis)
-
-
-@cumprod.samples
-def _(s: Any) -> None:
-    s.case(s.f32(3, 5), axis=1)
-    s.case(s.i32(4, low=1, high=4), axis=0)
-
-
-def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    """Running product along `axis`, with a leading 1 if `include_initial`."""
-    return _cumulative(cumprod, 1, x, axis, dtype, include_initial)
-
-
-def _cumulative(
-    kernel: Any, initial: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
-) -> Tensor:
-    x = as_tensor(x)
-    if axis is None:
-        if x.ndim != 1:
-            raise ShapeError(
-                f"a running reduction of {x.ndim} dimensions needs axis=...; only 1-D tensors may leave it out."
-            )
-        axis = 0
-    if dtype is not None:
-        x = p.cast(x, dtype=as_dtype(dtype))
-    out: Tensor = kernel(x, axis=axis)
-    if include_initial:
-        (axis,) = normalize_axes(axis, x.ndim)
-        out = pad(out, widths=tuple((1, 0) if i == axis else (0, 0) for i in range(x.ndim)), value=initial)
-    return out
-
-
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
-    """n-th differences of neighbours along `axis`."""
-    from grilly_core.ops.structure import concat
-
-    x = as_tensor(x)
-    parts = [as_tensor(t, x) for t in (prepend, x, append) if t is not None]
-    x = concat(parts, axis=axis) if len(parts) > 1 else x
-    (axis,) = normalize_axes(axis, x.ndim)
-    for _ in range(n):
-        m = x.shape[axis]
-        sizes = tuple((m - 1 if m else 0) if i == axis else k for i, k in enumerate(x.shape))
-        later, earlier = (
-            subview(
-                x,
-                starts=tuple(s if i == axis else 0 for i in range(x.ndim)),
-                sizes=sizes,
-                steps=(1,) * x.ndim,
-            )
-            for s in (1, 0)
-        )
-        x = ne(later, earlier) if x.dtype.kind == "b" else p.sub(later, earlier)
-    result: Tensor = x
-    return result
-
-
-def keep_axis(x: Any, axis: int) -> Any:
-    """Put a reduced axis back."""
-    return expand_dims(x, axis=axis)

@@ -1,0 +1,3 @@
+"""Which function of grilly answers which name of ``torch.nn.functional``."""
+
+ENTRIES = {}
