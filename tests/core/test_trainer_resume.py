@@ -121,6 +121,37 @@ def test_captured_and_eager_training_are_the_same():
     assert histories[0] == histories[1] == histories[2]
 
 
+def small(accumulate, batch_size, **settings):
+    """A model without what looks at a batch as a whole, on 90 samples in their order."""
+    grilly.manual_seed(1)
+    model = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 3))
+    opt = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    trainer = Trainer(model, opt, nn.CrossEntropyLoss(), accumulate=accumulate, progress=False, **settings)
+    rows = trainer.fit(data.DataLoader(blobs(90), batch_size=batch_size), epochs=4)
+    if settings.get("capture"):
+        assert any(stage.program is not None for stage in trainer._step.programs.values())
+    return [row["loss"] for row in rows], [p.detach().numpy() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("capture", [True, False])
+@pytest.mark.parametrize("precision", [None, "f16"])
+def test_accumulated_batches_are_one_large_batch(capture, precision):
+    """90 samples: 3 batches of 8 make a step of 24; the last of 24, 24, 24 and 18 has batches of 8, 8 and 2."""
+    losses, weights = small(3, 8, capture=capture, precision=precision)
+    wanted_losses, wanted = small(1, 24, capture=False, precision=precision)
+    tol = 1e-5 if precision is None else 3e-2
+    assert losses == pytest.approx(wanted_losses, rel=tol)
+    for a, b in zip(weights, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
+    assert small(3, 8, capture=not capture, precision=precision)[0] == losses
+
+
+def test_impossible_accumulation_is_refused():
+    for wrong in (0, 2.0, True):
+        with pytest.raises(ValueError, match="accumulate"):
+            small(wrong, 8)
+
+
 def test_a_step_that_cannot_be_captured_runs_eagerly_and_says_why(capsys):
     def reading_loss(output, target):
         loss = nn.CrossEntropyLoss()(output, target)

@@ -293,6 +293,8 @@ def _pulled(
     node: Node, grads: Grads, create_graph: bool, useful: set[int] | None
 ) -> list[tuple[Edge, Tensor]]:
     """Return the gradients of a node's inputs, with where they go."""
+    if callable(node.freed):
+        node.freed()
     if node.freed:
         raise AutogradError(
             f"backward through {node.op.name!r} a second time: its values were freed; pass retain_graph=True "

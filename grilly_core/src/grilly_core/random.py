@@ -7,6 +7,9 @@ counter, so two draws never overlap.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +18,7 @@ from grilly_core import config, dtypes
 from grilly_core.device import Context
 from grilly_core.tensor import Tensor
 
-__all__ = ["Generator", "default_generator", "get_state", "manual_seed", "set_state"]
+__all__ = ["Draws", "Generator", "default_generator", "get_state", "manual_seed", "set_state"]
 
 _MASK: Final = (1 << 64) - 1
 
@@ -53,6 +56,10 @@ class Generator:
 
         The second number is 0 except inside `capture`, where all draws share one state.
         """
+        draws = _draws.get()
+        return self._take(words, context) if draws is None else draws.next(lambda: self._take(words, context))
+
+    def _take(self, words: int, context: Context) -> tuple[Tensor, int]:
         blocks = -(-words // 4)
         sink = config.current().sink
         reserve = getattr(sink, "reserve_random", None)
@@ -87,6 +94,62 @@ class Generator:
         return f"Generator(seed={self.seed}, offset={self.offset})"
 
 
+class Draws:
+    """What all generators hand out in a stretch of code, so that running it again draws the same.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_core.random import Draws
+    >>> draws = Draws()
+    >>> with draws.recording():
+    ...     first = grilly.rand(3)
+    >>> with draws.repeating():
+    ...     again = grilly.rand(3)
+    >>> first.tolist() == again.tolist() != grilly.rand(3).tolist()
+    True
+    """
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[Tensor, int]] = []
+        self._position = -1  # where a repetition stands
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Remember the draws inside a ``with`` block, which an enclosing block sees too."""
+        outer = _draws.get()
+        self._outer = outer
+        yield from self._active()
+
+    @contextmanager
+    def repeating(self) -> Iterator[None]:
+        """Hand out the same draws again, in their order; generators stay where they are."""
+        self._position = 0
+        yield from self._active()
+
+    def _active(self) -> Iterator[None]:
+        token = _draws.set(self)
+        try:
+            yield
+        finally:
+            _draws.reset(token)
+            self._position, self._outer = -1, None
+
+    _outer: Draws | None = None
+
+    def next(self, draw: Callable[[], tuple[Tensor, int]]) -> tuple[Tensor, int]:
+        """Return a draw: a new one, or the next of those remembered."""
+        if self._position < 0:
+            taken = draw() if self._outer is None else self._outer.next(draw)
+            self._taken.append(taken)
+            return taken
+        if self._position == len(self._taken):
+            raise RuntimeError("a repetition draws more random numbers than were drawn the first time.")
+        self._position += 1
+        return self._taken[self._position - 1]
+
+
+_draws: Final[ContextVar[Draws | None]] = ContextVar("grilly_draws", default=None)
 _default: Final = Generator(0)
 _lock: Final = threading.Lock()
 

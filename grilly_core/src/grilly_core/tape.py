@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from grilly_core.opspec import Op
     from grilly_core.tensor import Tensor
 
-__all__ = ["Edge", "Leaf", "Node"]
+__all__ = ["Edge", "Leaf", "Node", "now"]
 
 _sequence = itertools.count()
 Edge = tuple["Node | Leaf", int]
 Hook = Callable[["Tensor"], "Tensor | None"]
+
+
+def now() -> int:
+    """Return a number above the order of every node so far, and below that of every later one."""
+    return next(_sequence)
 
 
 class Leaf:
@@ -56,9 +61,13 @@ class Node:
         Where the gradient of each input goes; None if it needs none.
     order : int
         Grows with time, so that sorting by it is a topological sort.
+    freed : bool or callable
+        True once the values were let go; a function that brings them back if they can be computed again.
     """
 
-    __slots__ = ("attrs", "edges", "freed", "hooks", "ins", "op", "order", "outs", "retained", "values")
+    __slots__ = (
+        "__weakref__", "attrs", "edges", "freed", "hooks", "ins", "op", "order", "outs", "retained", "values",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -76,7 +85,7 @@ class Node:
         self.outs = outs
         self.edges = edges
         self.order = next(_sequence)
-        self.freed = False
+        self.freed: bool | Callable[[], None] = False
         self.hooks: dict[int, list[Hook]] | None = None
         self.retained: dict[int, Leaf] | None = None
 

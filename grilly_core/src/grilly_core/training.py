@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -11,8 +12,10 @@ from typing import Any
 from grilly_core.amp import GradScaler
 from grilly_core.capture import Capture, capture
 from grilly_core.config import autocast, no_grad
+from grilly_core.dtypes import float32
 from grilly_core.io.checkpoint import load_checkpoint, save_checkpoint
 from grilly_core.nn.module import Module
+from grilly_core.ops.creation import asarray
 from grilly_core.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from grilly_core.optim.optimizer import Optimizer
 from grilly_core.random import Generator
@@ -53,6 +56,10 @@ class Trainer:
     precision : {None, "bf16", "f16"}
         Run the forward pass under `autocast`; with float16 a `GradScaler` scales the loss, and the table tells how many
         steps were skipped because of an overflow.
+    accumulate : int
+        How many batches make one step of the optimiser. Their gradients are summed up, each batch weighed by its share
+        of the samples, so that with a loss that is a mean a step is that of one large batch; the last step of an epoch
+        may have fewer.
     capture : bool, optional
         Whether the step is captured. By default it is where it can be; where it cannot, a line under the table says
         why. True makes that an error.
@@ -90,6 +97,7 @@ class Trainer:
         scheduler: LRScheduler | None = None,
         metrics: Mapping[str, Metric] | None = None,
         precision: str | None = None,
+        accumulate: int = 1,
         capture: bool | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: bool = True,
@@ -103,9 +111,12 @@ class Trainer:
         self.progress = progress
         if precision not in (None, "bf16", "f16"):
             raise ValueError(f"precision: expected None, 'bf16' or 'f16'; received {precision!r}.")
+        if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+            raise ValueError(f"accumulate: expected an integer of at least 1; received {accumulate!r}.")
         self.precision = precision
+        self.accumulate = accumulate
         self.scaler = GradScaler() if precision == "f16" else None
-        self._step: Callable[[Any, Any], Tensor] = self._eager_step
+        self._step: Callable[..., Tensor] = self._eager_step
         if capture is not False:
             self._step = _captured(self._eager_step, [model, optimizer, self.scaler], strict=bool(capture))
         self._told = False
@@ -157,22 +168,35 @@ class Trainer:
         self.model.train()
         total: Any = 0.0  # kept on the device: reading it after every step would wait for each
         count = 0
-        for input, target in self._bar(train, title):
-            size = len(target)
-            total, count = total + self._step(input, target).detach() * size, count + size
+        for batches in _windows(self._bar(train, title), self.accumulate):
+            sizes = [len(target) for _, target in batches]
+            for i, (input, target) in enumerate(batches):
+                place: tuple[Any, ...] = ()
+                if self.accumulate > 1:  # a tensor, so that a captured step takes any share
+                    share = asarray(sizes[i] / max(sum(sizes), 1), dtype=float32)
+                    place = (share, i == 0, i == len(batches) - 1)
+                loss = self._step(input, target, *place)
+                total, count = total + loss.detach() * sizes[i], count + sizes[i]
         return float(total) / max(count, 1)
 
-    def _eager_step(self, input: Any, target: Any) -> Tensor:
-        self.optimizer.zero_grad()
+    def _eager_step(
+        self, input: Any, target: Any, share: Tensor | None = None, first: bool = True, last: bool = True
+    ) -> Tensor:
+        """Go forward and back over a batch, the `first` of a step of the optimiser, the `last`, or one between."""
+        if first:
+            self.optimizer.zero_grad()
         with autocast(self.precision or "bf16", enabled=self.precision is not None):
             loss = self.loss(self.model(input), target)
+        part = loss if share is None else loss * share.to(loss.device)
         if self.scaler is None:
-            loss.backward()
-            self.optimizer.step()
+            part.backward()
+            if last:
+                self.optimizer.step()
         else:
-            self.scaler.scale(loss).backward()
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
+            self.scaler.scale(part).backward()
+            if last:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
         return loss
 
     def evaluate(self, batches: Iterable[Any]) -> Row:
@@ -259,7 +283,13 @@ class Trainer:
             print(f"(the step runs eagerly: {reason})", flush=True)
 
 
-def _captured(step: Callable[[Any, Any], Tensor], state: list[Any], strict: bool) -> Capture:
+def _windows(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """Take batches together, `size` at a time and at last what is left."""
+    while window := list(itertools.islice(batches, size)):
+        yield window
+
+
+def _captured(step: Callable[..., Tensor], state: list[Any], strict: bool) -> Capture:
     return capture(step, state, on_error="raise" if strict else "eager")
 
 
