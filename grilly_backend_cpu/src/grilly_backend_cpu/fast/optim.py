@@ -14,7 +14,7 @@ import numpy as np
 
 from grilly_backend_cpu.jit import njit, split
 
-__all__ = ["adam", "sgd"]
+__all__ = ["adam", "filled", "sgd"]
 
 _BLOCK: Final = 65536
 _f = np.float32
@@ -74,7 +74,7 @@ _run_sgd = split(_sgd)
 _run_momentum = split(_momentum)
 
 
-def _filled(tensors: Any) -> list[Any]:
+def filled(tensors: Any) -> list[Any]:
     """Return the outputs, flat, with the old values; `tensors` are p, g, states, an output for each but g."""
     states = len(tensors) // 2
     outs = tensors[states + 1 :]
@@ -86,7 +86,7 @@ def _filled(tensors: Any) -> list[Any]:
 
 def adam(tensors: Any, s: Any) -> None:
     """Step of Adam; `tensors` are p, g, m, v (and the largest v), then the outputs."""
-    flat = _filled(tensors)
+    flat = filled(tensors)
     run = _run_adam if len(flat) == 3 else _run_amsgrad
     numbers = (s.rate, s.root, s.keep, s.weight_decay, 1 - s.beta1, s.beta2, 1 - s.beta2, s.eps, s.sign)
     run(flat[0].size, _BLOCK, (*flat, tensors[1].reshape(-1), *map(_f, numbers)))
@@ -94,7 +94,7 @@ def adam(tensors: Any, s: Any) -> None:
 
 def sgd(tensors: Any, s: Any) -> None:
     """Step of SGD; `tensors` are p, g (and the momentum), then the outputs."""
-    flat, g = _filled(tensors), tensors[1].reshape(-1)
+    flat, g = filled(tensors), tensors[1].reshape(-1)
     if len(flat) == 1:
         _run_sgd(g.size, _BLOCK, (*flat, g, *map(_f, (s.lr, s.weight_decay, s.sign))))
         return

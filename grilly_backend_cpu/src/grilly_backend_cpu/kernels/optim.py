@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from grilly_backend_cpu.fast import optim as fast
 from grilly_backend_cpu.kernels.support import FAST, WIDE, WIDENED
 from grilly_backend_cpu.quiet import quietly
 
-__all__ = ["AdamScalars", "SgdScalars", "register"]
+__all__ = ["AdamScalars", "SgdScalars", "keep", "register"]
 
 Array = NDArray[Any]
 
@@ -111,7 +112,7 @@ def _adam_numpy(tensors: Any, s: AdamScalars) -> None:
     np.subtract(s.keep * p, s.rate * (new_m / (np.sqrt(top) * s.root + s.eps)), new_p)
 
 
-def _keep(outs: Any, ins: Any, n: int) -> None:
+def keep(outs: Any, ins: Any, n: int) -> None:
     """Leave everything as it was: parameters, and the states after the gradients."""
     old = [*ins[:n], *ins[2 * n : n + len(outs)]]
     for target, source in zip(outs, old, strict=True):
@@ -124,7 +125,7 @@ def _kernel(step: Any, update: Any) -> Any:
     def kernel(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         skip = ins[-1]
         if skip is not None and skip.array != 0:
-            _keep(outs, ins, attrs["n"])
+            keep(outs, ins, attrs["n"])
         else:
             step(stream, outs, ins, attrs, update)
 
@@ -139,3 +140,4 @@ def register(kernels: Any, runtime: Any) -> None:
         how = {"dtypes": {"f32"}, "layout": "contiguous", "priority": FAST}
         kernels.add("optim.sgd_step", _kernel(sgd_step, fast.sgd), **how)
         kernels.add("optim.adam_step", _kernel(adam_step, fast.adam), **how)
+        importlib.import_module("grilly_backend_cpu.kernels.optim_rates").register(kernels, runtime)

@@ -14,7 +14,15 @@ from grilly_core.ops.primitives import matmul, maximum, minimum, sign, sqrt, sum
 from grilly_core.opspec import TensorList, op
 from grilly_core.tensor import Tensor
 
-__all__ = ["adadelta_step", "adagrad_step", "asgd_step", "fisher_step", "nlms_step", "rmsprop_step", "rprop_step"]
+__all__ = [
+    "adadelta_step",
+    "adagrad_step",
+    "asgd_step",
+    "fisher_step",
+    "nlms_step",
+    "rmsprop_step",
+    "rprop_step",
+]
 
 
 def _gradient(p: Tensor, g: Tensor, weight_decay: float, maximize: bool) -> Tensor:
