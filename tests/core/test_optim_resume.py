@@ -36,6 +36,7 @@ SCHEDULES = {
     "MultiplicativeLR": lambda o: lr_scheduler.MultiplicativeLR(o, lambda t: 0.99),
     "CosineAnnealingLR": lambda o: lr_scheduler.CosineAnnealingLR(o, 40),
     "WarmRestarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 9, 2),
+    "WarmupCosine": lambda o: lr_scheduler.WarmupCosine(o, 60, 90),
     "CyclicLR": lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, 15, mode="exp_range", gamma=0.99),
     "OneCycleLR": lambda o: lr_scheduler.OneCycleLR(o, 0.1, 110, three_phase=True),
     "SWALR": lambda o: swa_utils.SWALR(o, 0.01, 70),

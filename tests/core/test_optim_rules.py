@@ -169,6 +169,8 @@ S = lr_scheduler
         (lambda: S.CyclicLR(optim.SGD(P), [0.1, 0.2], 1.0), "base_lr"),
         (lambda: S.CyclicLR(optim.Adagrad(P), 0.1, 1.0), "cycle_momentum"),
         (lambda: S.CosineAnnealingWarmRestarts(optim.SGD(P), 0), "T_0"),
+        (lambda: S.WarmupCosine(optim.SGD(P), 10, 10), "warmup_steps"),
+        (lambda: S.WarmupCosine(optim.SGD(P), 1, 10, start_factor=2.0), "start_factor"),
         (lambda: S.OneCycleLR(optim.SGD(P), 1.0, 10, pct_start=2.0), "pct_start"),
         (lambda: S.OneCycleLR(optim.SGD(P), 1.0, epochs=0, steps_per_epoch=3), "epochs"),
         (lambda: S.ChainedScheduler([]), "at least one"),

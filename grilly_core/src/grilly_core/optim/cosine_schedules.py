@@ -7,7 +7,7 @@ import math
 from grilly_core.optim.optimizer import Optimizer
 from grilly_core.optim.schedule_base import LRScheduler
 
-__all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts"]
+__all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts", "WarmupCosine"]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -131,3 +131,61 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             start += self.T_i
             self.T_i *= self.T_mult
         self.T_cur = epoch - start
+
+
+class WarmupCosine(LRScheduler):
+    """Rise in a straight line to the first rate, then fall to `eta_min` along half a cosine, and stay there.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    warmup_steps : int
+        Steps of the rise; after them the rate is the optimiser's own.
+    total_steps : int
+        Steps until `eta_min`, those of the rise included.
+    eta_min : float
+    start_factor : float
+        Where the rise starts, as a share of the rate.
+    last_epoch : int
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> opt = grilly.optim.SGD([grilly.nn.Parameter(grilly.ones(1))], lr=1.0)
+    >>> schedule, seen = grilly.optim.lr_scheduler.WarmupCosine(opt, warmup_steps=2, total_steps=4), []
+    >>> for _ in range(6):
+    ...     seen.append(round(opt.param_groups[0]["lr"], 6))
+    ...     schedule.step()
+    >>> seen
+    [0.0, 0.5, 1.0, 0.5, 0.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        warmup_steps: int,
+        total_steps: int,
+        eta_min: float = 0.0,
+        start_factor: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
+        if not 0 <= warmup_steps < total_steps:
+            raise ValueError(
+                f"warmup_steps: expected a number from 0 to below total_steps={total_steps}; received {warmup_steps}."
+            )
+        if not 0.0 <= start_factor <= 1.0:
+            raise ValueError(f"start_factor: expected a number from 0 to 1; received {start_factor}.")
+        self.warmup_steps = warmup_steps
+        self.total_steps = total_steps
+        self.eta_min = eta_min
+        self.start_factor = start_factor
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return the learning rate of each group at ``last_epoch``."""
+        if self.last_epoch < self.warmup_steps:
+            share = self.start_factor + (1.0 - self.start_factor) * self.last_epoch / self.warmup_steps
+            return [base * share for base in self.base_lrs]
+        gone = min((self.last_epoch - self.warmup_steps) / (self.total_steps - self.warmup_steps), 1.0)
+        share = (1.0 + math.cos(math.pi * gone)) / 2.0
+        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]

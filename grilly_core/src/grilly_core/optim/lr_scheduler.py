@@ -7,7 +7,7 @@ It writes to ``group["lr"]``, where optimisers read it; a captured step sees the
 from __future__ import annotations
 
 from grilly_core.optim.composed_schedules import ChainedScheduler, SequentialLR
-from grilly_core.optim.cosine_schedules import CosineAnnealingLR, CosineAnnealingWarmRestarts
+from grilly_core.optim.cosine_schedules import CosineAnnealingLR, CosineAnnealingWarmRestarts, WarmupCosine
 from grilly_core.optim.cyclic import CyclicLR
 from grilly_core.optim.factor_schedules import (
     ConstantLR,
@@ -26,5 +26,5 @@ from grilly_core.optim.schedule_base import LRScheduler
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
     "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
-    "ReduceLROnPlateau", "SequentialLR", "StepLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR", "WarmupCosine",
 ]  # fmt: skip
