@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.peers import op_samples, op_table
 
 NAMES = op_samples.operators()

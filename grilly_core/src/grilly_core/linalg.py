@@ -1,21 +1,54 @@
-"""Linear algebra: the products and norms of the Array API's extension."""
+"""Linear algebra: the Array API's extension, and what PyTorch's users expect beside it.
+
+Decompositions are computed by LAPACK on the host; on a device they are a counted transfer.
+"""
 
 from __future__ import annotations
 
-from grilly_core.ops.linalg import (
-    cross,
-    diagonal,
-    matmul,
-    matrix_norm,
-    outer,
-    tensordot,
-    trace,
-    vecdot,
-    vector_norm,
+from grilly_core.ops.decompositions import (
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    householder_product,
+    lu,
+    lu_factor,
+    lu_unpack,
+    qr,
+    svd,
+    svdvals,
 )
+from grilly_core.ops.linalg import cross, diagonal, matmul, outer, tensordot, trace, vecdot, vector_norm
 from grilly_core.ops.manipulate import matrix_transpose
+from grilly_core.ops.solutions import (
+    cholesky_inverse,
+    cholesky_solve,
+    cond,
+    det,
+    inv,
+    logdet,
+    lstsq,
+    lu_solve,
+    matrix_exp,
+    matrix_norm,
+    matrix_power,
+    matrix_rank,
+    multi_dot,
+    norm,
+    pinv,
+    slogdet,
+    solve,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+    vander,
+)
 
 __all__ = [
-    "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
-    "vector_norm",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
+    "eigvalsh", "householder_product", "inv", "logdet", "lstsq", "lu", "lu_factor", "lu_solve", "lu_unpack", "matmul",
+    "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer",
+    "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve",
+    "trace", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip

@@ -1,8 +1,9 @@
 """How an op is declared: one object holds its schema, shape rule or body, gradient, samples and reference.
 
-Three kinds of op share the class `Op`:
+Four kinds of op share the class `Op`:
 
 * ``@primitive``: the decorated function is the shape rule; devices bring kernels.
+* ``@host_op``: the same, but only the CPU brings a kernel (dense decompositions).
 * ``@view_op``: the decorated function maps a layout to a layout; no kernel is ever needed.
 * ``@op``: a composite; the decorated function is signature, documentation and decomposition at once.
 """
@@ -24,7 +25,7 @@ from grilly_core.layout import normalize_axes, normalize_axis
 if TYPE_CHECKING:
     from grilly_core.tensor import Tensor
 
-__all__ = ["Handle", "Inferred", "Op", "Schema", "TensorList", "op", "primitive", "view_op"]
+__all__ = ["Handle", "Inferred", "Op", "Schema", "TensorList", "host_op", "op", "primitive", "view_op"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,7 +102,7 @@ class Op(Generic[P, R]):
     ----------
     name : str
         Registry name, such as ``"exp"`` or ``"nn.layer_norm"``.
-    kind : {"primitive", "view", "composite"}
+    kind : {"primitive", "host", "view", "composite"}
     schema : Schema
     rule : callable
         Shape rule, layout rule or body, by `kind`.
@@ -293,6 +294,14 @@ def op(name: Any, **options: Any) -> Any:
 def primitive(name: str, **options: Any) -> Callable[[Callable[..., Any]], Op[..., Tensor]]:
     """Declare a primitive; the function is its shape rule and returns `Inferred`."""
     return lambda function: _declare("primitive", name, function, options)
+
+
+def host_op(name: str, **options: Any) -> Callable[[Callable[..., Any]], Op[..., Any]]:
+    """Declare an op that only the CPU computes; the function is its shape rule and returns `Inferred`.
+
+    Elsewhere it is an explicit, counted transfer, which the fallback policy ``error`` permits.
+    """
+    return lambda function: _declare("host", name, function, {**options, "host": True})
 
 
 def view_op(name: str, **options: Any) -> Callable[[Callable[..., Any]], Op[..., Tensor]]:

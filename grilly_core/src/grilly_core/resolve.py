@@ -238,7 +238,7 @@ class _Resolver:
 
     def from_body(self) -> Plan | None:
         if self.op.kind != "composite":
-            self.lacks.append("no body: it is a primitive")
+            self.lacks.append(f"no body: it is a {self.op.kind}" + (" op" if self.op.kind == "host" else ""))
             return None
         try:
             tracer, outs = trace_body(self.op, self.specs, self.attrs, self.state, self.context)
@@ -300,7 +300,7 @@ class _MetaTracer(Tracer):
 
 def infer(op: Op[Any, Any], specs: Specs, attrs: dict[str, Any], state: State, context: Context) -> Inferred:
     """Return the outputs of an op for inputs of `specs`, without looking for a kernel."""
-    if op.kind == "primitive":
+    if op.kind in ("primitive", "host"):
         return op.rule(*specs, **attrs)  # type: ignore[no-any-return]
     _, outs = trace_body(op, specs, attrs, state, context, meta=True)
     return Inferred(tuple((v.shape, v.dtype) for v in outs))

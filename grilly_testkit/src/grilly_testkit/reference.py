@@ -52,7 +52,7 @@ class _Runtime:
 
     def register_kernels(self, kernels: Any) -> None:
         for name, op in registry.specs().items():
-            if op.primitive and op.reference_rule is not None:
+            if op.kind in ("primitive", "host") and op.reference_rule is not None:
                 kernels.add(name, _kernel(op.reference_rule), dtypes={d.code for d in ALL})
 
 

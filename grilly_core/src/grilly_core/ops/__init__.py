@@ -6,12 +6,14 @@ from grilly_core.ops import (
     bessel,
     complex,
     creation,
+    decompositions,
     einsum,
     elementary,
     fft,
     gamma,
     index,
     linalg,
+    linalg_host,
     loss,
     manipulate,
     math,
@@ -32,6 +34,7 @@ from grilly_core.ops import (
     reduce,
     scan,
     sets,
+    solutions,
     special,
     statistics,
     structure,
@@ -39,8 +42,9 @@ from grilly_core.ops import (
 )
 
 __all__ = [
-    "arithmetic", "arrange", "bessel", "complex", "creation", "einsum", "elementary", "fft", "gamma", "index",
-    "linalg", "loss", "manipulate", "math", "nn", "nn_activations", "nn_attention", "nn_cells", "nn_conv",
-    "nn_embedding", "nn_norm", "nn_pool", "nn_recurrent", "optim", "placing", "primitives", "products",
-    "random", "reduce", "scan", "sets", "special", "statistics", "structure", "views",
+    "arithmetic", "arrange", "bessel", "complex", "creation", "decompositions", "einsum", "elementary", "fft",
+    "gamma", "index", "linalg", "linalg_host", "loss", "manipulate", "math", "nn", "nn_activations",
+    "nn_attention", "nn_cells", "nn_conv", "nn_embedding", "nn_norm", "nn_pool", "nn_recurrent", "optim",
+    "placing", "primitives", "products", "random", "reduce", "scan", "sets", "solutions", "special",
+    "statistics", "structure", "views",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from grilly_core.apply import as_tensor
 from grilly_core.dtypes import promote
 from grilly_core.layout import broadcast_shapes
 from grilly_core.ops.complex import complex_of
+from grilly_core.ops.elementary import hypot
 from grilly_core.ops.math import as_float, elementwise, imag, isinf, ne, real, trunc
 from grilly_core.ops.primitives import (
     abs,
@@ -448,8 +449,10 @@ def sgn(x: Any) -> Tensor:
     """Elementwise sign; of complex numbers ``x / abs(x)``, 0 at 0."""
     if not x.dtype.is_complex:
         return _sign(x)
-    size = abs(x)
-    return div(x, cast(where(eq(size, 0), 1.0, size), dtype=x.dtype))
+    a, b = real(x), imag(x)
+    size = hypot(a, b)
+    safe = where(eq(size, 0), 1.0, size)
+    return complex(div(a, safe), div(b, safe))
 
 
 @sgn.reference
