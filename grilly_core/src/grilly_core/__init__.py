@@ -62,8 +62,8 @@ _MODULES: Final = {
     "grilly_core.ops.einsum": "einsum",
     "grilly_core.ops.complex": "view_as_complex view_as_real",
     "grilly_core.ops.manipulate": """
-        broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip matrix_transpose moveaxis permute_dims repeat reshape
-        roll squeeze stack tile unstack
+        broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip matrix_transpose moveaxis permute_dims
+        repeat reshape roll squeeze stack tile unstack
     """,
     "grilly_core.ops.linalg": "matmul tensordot vecdot",
     "grilly_core.inspection": "astype can_cast finfo iinfo isdtype result_type __array_namespace_info__",

@@ -27,8 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 Grads = dict[int, Tensor]
-_add, _zeros_like, _sum_to, _cast, _ones_like = (
-    Handle(n) for n in ("add", "zeros_like", "sum_to", "cast", "ones_like")
+_add, _zeros_like, _sum_to, _cast, _ones_like, _real = (
+    Handle(n) for n in ("add", "zeros_like", "sum_to", "cast", "ones_like", "real")
 )
 
 
@@ -356,6 +356,8 @@ def _fitted(g: Tensor, view: View, op: Op[Any, Any]) -> Tensor:
             )
         g = _sum_to(g, shape=view.shape)
     if g.dtype is not view.dtype:
+        if g.dtype.is_complex and not view.dtype.is_complex:  # a real number moves along the real axis alone
+            g = _real(g)
         g = _cast(g, dtype=view.dtype)
     return g
 

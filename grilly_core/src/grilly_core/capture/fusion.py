@@ -15,7 +15,7 @@ from grilly_core.capture.recorder import Entry
 from grilly_core.device import Context
 from grilly_core.plan import KernelPlan, Ref
 
-__all__ = ["Chain", "FusedPlan", "SupportsFusion", "fused"]
+__all__ = ["Chain", "FusedPlan", "SupportsFusion", "fused", "live"]
 
 _ALIGNMENT: Final = 16  # bytes, of where an operand begins in its memory
 
@@ -95,6 +95,26 @@ def fused(entries: list[Entry], roles: Sequence[str], kept: set[int], context: C
         Its runtime must be a `SupportsFusion`.
     """
     return _Fusion(entries, roles, kept, context).run()
+
+
+def live(entries: list[Entry], roles: Sequence[str], kept: set[int]) -> list[Entry]:
+    """Return the launches without those whose results nobody reads, such as the last ones of a recomputation.
+
+    Parameters
+    ----------
+    entries : list of Entry
+    roles : sequence of str
+        Of the slots: what is no temporary counts as read.
+    kept : set of int
+        Slots whose values are needed after the last launch.
+    """
+    read = set(kept)
+    result = []
+    for entry in reversed(entries):
+        if any(ref.slot in read or roles[ref.slot] != "temporary" for ref in entry.outs):
+            read.update(ref.slot for ref in entry.ins if ref is not None)
+            result.append(entry)
+    return result[::-1]
 
 
 class _Fusion:
@@ -189,7 +209,8 @@ class _Fusion:
             operands[out.slot] = len(external) + len(steps) - 1
             if self.needed(out.slot, start, stop):
                 stored[out.slot] = (operands[out.slot], out)
-        if len(stored) > self.runtime.max_fused[1]:
+        most_inputs, most_outputs = self.runtime.max_fused
+        if len(stored) > most_outputs or len(external) > most_inputs:  # half of a chain reads what the other stores
             middle = (start + stop) // 2
             return [*self.emitted(start, middle), *self.emitted(middle, stop)]
         chain = Chain(

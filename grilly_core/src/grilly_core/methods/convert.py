@@ -71,6 +71,12 @@ class ConvertMethods(Methods):
 
         return transfer.to(cast("Tensor", self), args, device, dtype, copy)
 
+    def to_device(self, device: Any, /, *, stream: None = None) -> Tensor:
+        """Return the tensor on another device (the Array API's name for `to`); there are no streams to choose."""
+        if stream is not None:
+            raise ValueError(f"to_device: stream must be None; received {stream!r}.")
+        return self.to(device)
+
     def astype(self, dtype: Any, /) -> Tensor:
         """Return the tensor in another dtype."""
         return self.to(as_dtype(dtype))

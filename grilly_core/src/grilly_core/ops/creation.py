@@ -85,24 +85,34 @@ def full(
     return _filled(shape, scalar, chosen, device, requires_grad)
 
 
-def zeros(*shape: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *sizes: Any, shape: Any = None, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor of zeros (float32 by default)."""
-    return _filled(_sizes(shape), 0, as_dtype(dtype or dtypes.default_float), device, requires_grad)
+    return _filled(_sizes(sizes, shape), 0, as_dtype(dtype or dtypes.default_float), device, requires_grad)
 
 
-def ones(*shape: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *sizes: Any, shape: Any = None, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor of ones (float32 by default)."""
-    return _filled(_sizes(shape), 1, as_dtype(dtype or dtypes.default_float), device, requires_grad)
+    return _filled(_sizes(sizes, shape), 1, as_dtype(dtype or dtypes.default_float), device, requires_grad)
 
 
-def empty(*shape: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *sizes: Any, shape: Any = None, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor whose values do not matter; they are zeros, so that no run depends on old memory."""
-    return zeros(*shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    return zeros(*sizes, shape=shape, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def _sizes(shape: tuple[Any, ...]) -> Any:
-    """Accept ``zeros(2, 3)`` beside ``zeros((2, 3))``."""
-    return shape[0] if len(shape) == 1 else shape
+def _sizes(sizes: tuple[Any, ...], shape: Any) -> Any:
+    """Sizes one by one, as one sequence, or by the keyword `shape`."""
+    if shape is not None:
+        if sizes:
+            raise TypeError(f"give the sizes {sizes} or shape={shape!r}, not both.")
+        return shape
+    return sizes[0] if len(sizes) == 1 else sizes
 
 
 @op("zeros_like", nondiff=True)

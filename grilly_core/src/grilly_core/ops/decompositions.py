@@ -14,6 +14,7 @@ from grilly_core.ops.creation import _tril, _triu, eye
 from grilly_core.ops.math import as_float
 from grilly_core.ops.structure import diagonal
 from grilly_core.ops.views import expand_dims
+from grilly_core.opspec import op
 from grilly_core.tensor import Tensor
 
 __all__ = [
@@ -81,13 +82,34 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     return result
 
 
+@op("one_triangle", internal=True)
+def one_triangle(x: Any, *, lower: bool) -> Tensor:
+    """The Hermitian matrices that one triangle of `x` determines; the gradient, as PyTorch's, is theirs.
+
+    A gradient of the triangle alone would be just as right, but a step along it would leave the Hermitian matrices.
+    """
+    half = _tril(x, k=-1) if lower else _triu(x, k=1)
+    own = diagonal(x)
+    if x.dtype.is_complex:
+        own = p.cast(own.real, dtype=x.dtype)
+    return p.add(p.add(half, host.adjoint(half)), _diag_embed(own))
+
+
+@one_triangle.vjp
+def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
+    return (grads[0],)
+
+
+@one_triangle.samples
+def _(s: Any) -> None:
+    for lower in (True, False):
+        s.case(s.f32(2, 3, 3), lower=lower, grad="surrogate")
+
+
 def _one_triangle(x: Any, uplo: str) -> Any:
-    """The Hermitian matrices that one triangle of `x` determines: the other is never looked at."""
-    if x.ndim < 2:
-        return x
-    half = _tril(x, k=-1) if uplo == "L" else _triu(x, k=1)
-    own = diagonal(x) if not x.dtype.is_complex else p.cast(diagonal(x).real, dtype=x.dtype)
-    return p.add(p.add(half, host.adjoint(half)), _diag_embed(own)) if x.shape[-1] == x.shape[-2] else x
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        return x  # the decomposition says what is wrong
+    return one_triangle(x, lower=uplo == "L")
 
 
 def qr(x: Any, /, *, mode: str = "reduced") -> QR:

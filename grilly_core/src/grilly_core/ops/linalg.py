@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from grilly_core.apply import as_tensor
+from grilly_core.dtypes import as_dtype
 from grilly_core.errors import ShapeError
 from grilly_core.layout import broadcast_shapes, normalize_axis
 from grilly_core.ops import primitives as p
@@ -143,9 +144,10 @@ def tensordot(x1: Any, x2: Any, /, *, axes: int | Sequence[Sequence[int]] = 2) -
     return reshape(p.matmul(a, b), shape=shape)
 
 
-def trace(x: Any, /, *, offset: int = 0) -> Tensor:
-    """Return the sum of the diagonal of the last two axes."""
-    return p.sum(diagonal(as_tensor(x), offset=offset), axis=-1)
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+    """Return the sum of the diagonal of the last two axes, in `dtype` if one is given."""
+    found = diagonal(as_tensor(x), offset=offset)
+    return p.sum(found if dtype is None else p.cast(found, dtype=as_dtype(dtype)), axis=-1)
 
 
 def vector_norm(
