@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["FAMILIES", "register_all"]
 
 FAMILIES: Final = (
-    "data", "elementwise", "reduce", "fft", "linalg", "matmul", "index", "sort", "random",
+    "data", "elementwise", "reduce", "scan", "fft", "linalg", "matmul", "index", "sort", "random",
     "activations", "softmax", "norm", "conv", "pool", "recurrent", "loss", "embedding", "optim",
 )  # fmt: skip
 
