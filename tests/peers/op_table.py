@@ -252,7 +252,17 @@ RANDOM = {
     "normal": random(lambda mean, std=None, *a, **k: mean.normal_(*(v for v in (std, *a) if v is not None)) if isinstance(mean, grilly.Tensor) and not isinstance(std, grilly.Tensor) and (a or std is None) else G.normal(mean, std, *a)),
 }  # fmt: skip
 
-ENTRIES = {**ELEMENTWISE, **CASTS, **REDUCTIONS, **PRODUCTS, **RANDOM, **op_table_shape.ENTRIES}
+#: Through the methods, which have PyTorch's signature and call the functions.
+METHODS = method(
+    "addcmul addcdiv aminmax argwhere bincount corrcoef cov cummax cummin diag diag_embed diff dist dsplit float_power histc "
+    "hsplit index_copy index_fill index_put index_reduce inner isclose kron kthvalue lerp logcumsumexp logit "
+    "masked_scatter median mode nan_to_num nanmean nanmedian nanquantile nansum put quantile ravel rot90 scatter_reduce "
+    "unique_consecutive vsplit"
+) | method("addbmm addmm addmv addr baddbmm", tol=1e-4)
+
+ENTRIES = {
+    **ELEMENTWISE, **CASTS, **REDUCTIONS, **PRODUCTS, **RANDOM, **op_table_shape.ENTRIES, **METHODS
+}  # fmt: skip
 
 _INTERNAL = "internal to PyTorch"
 _CUDA = "CUDA only"

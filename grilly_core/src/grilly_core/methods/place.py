@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PlaceMethods"]
 
+builtins_bool = bool  # methods of these names may hide the types
 builtins_int = int  # the methods of these names hide the types
 
 
@@ -40,6 +41,34 @@ class PlaceMethods(Methods):
     def index_add(self, dim: builtins_int, index: Any, source: Any) -> Tensor:
         """Return the tensor with slices of `source` added at `index` along `dim`."""
         return run("index_add", self, index, source, axis=dim)
+
+    def index_copy(self, dim: builtins_int, index: Any, source: Any) -> Tensor:
+        """Return the tensor with slices of `source` written at `index` along `dim`."""
+        from grilly_core.ops.placing import index_copy
+
+        return index_copy(self, index, source, axis=dim)
+
+    def index_fill(self, dim: builtins_int, index: Any, value: Any) -> Tensor:
+        """Return the tensor with `value` in the slices at `index` along `dim`."""
+        from grilly_core.ops.placing import index_fill
+
+        return index_fill(self, index, value, axis=dim)
+
+    def index_reduce(
+        self, dim: builtins_int, index: Any, source: Any, reduce: str, *, include_self: builtins_bool = True
+    ) -> Tensor:
+        """Return the tensor with slices of `source` reduced into those at `index` along `dim`."""
+        from grilly_core.ops.placing import index_reduce
+
+        return index_reduce(self, index, source, reduce, axis=dim, include_self=include_self)
+
+    def scatter_reduce(
+        self, dim: builtins_int, index: Any, src: Any, reduce: str, *, include_self: builtins_bool = True
+    ) -> Tensor:
+        """Return the tensor with `src` reduced into places along `dim`, one index for each element of `src`."""
+        from grilly_core.ops.placing import scatter_reduce
+
+        return scatter_reduce(self, index, src, reduce, axis=dim, include_self=include_self)
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
         """Return the tensor with `value` wherever `mask` holds."""
