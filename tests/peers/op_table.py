@@ -274,4 +274,17 @@ ABSENT = {
     **dict.fromkeys(["as_strided", "as_strided_copy", "as_strided_scatter", "empty_strided", "new_empty_strided", "empty_permuted"], "strides are not public: tensors are values"),
     **dict.fromkeys(["resize_", "resize_as_"], "storage is not public: tensors are values"),
     "chalf": "complex32 is not a dtype",
+    **dict.fromkeys(["linalg.cholesky_ex", "linalg.inv_ex", "linalg.solve_ex"], "error codes in place of errors"),
+    **dict.fromkeys(["linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "geqrf", "ormqr"], "LAPACK's own forms of factors, which NumPy does not bring"),
+    **dict.fromkeys(["svd_lowrank", "pca_lowrank"], "randomised decompositions"),
+    "torch.ops.aten._safe_softmax.default": _INTERNAL,
+    **dict.fromkeys(["grid_sampler_2d", "grid_sampler_3d"], "internal forms of nn.functional.grid_sample"),
+    **dict.fromkeys(
+        ["masked.sum", "masked.prod", "masked.cumsum", "masked.cumprod", "masked.amax", "masked.amin", "masked.argmax", "masked.argmin", "masked.mean", "masked.median", "masked.norm", "masked.var", "masked.std", "masked.softmax", "masked.log_softmax", "masked.softmin", "masked.normalize", "masked.logaddexp", "masked.logsumexp"],
+        "torch.masked is a prototype",
+    ),
+    **dict.fromkeys(
+        ["signal.windows.hamming", "signal.windows.hann", "signal.windows.bartlett", "signal.windows.blackman", "signal.windows.cosine", "signal.windows.exponential", "signal.windows.gaussian", "signal.windows.kaiser", "signal.windows.general_cosine", "signal.windows.general_hamming", "signal.windows.nuttall"],
+        "window functions: SciPy and NumPy have them",
+    ),
 }  # fmt: skip

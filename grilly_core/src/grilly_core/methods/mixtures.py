@@ -34,13 +34,13 @@ class MixtureMethods(Methods):
         return addcdiv(self, tensor1, tensor2, value=value)
 
     def lerp(self, end: Any, weight: Any) -> Tensor:
-        """Return elementwise ``self + weight * (y - x)``, exact at both ends."""
+        """Return elementwise ``self + weight * (end - self)``, exact at both ends."""
         from grilly_core.ops.arithmetic import lerp
 
         return lerp(self, end, weight)
 
     def float_power(self, exponent: Any) -> Tensor:
-        """Return ``x ** y`` in double precision."""
+        """Return ``self ** exponent`` in double precision."""
         from grilly_core.ops.arithmetic import float_power
 
         return float_power(self, exponent)
@@ -69,7 +69,7 @@ class MixtureMethods(Methods):
         atol: builtins_float = 1e-8,
         equal_nan: builtins_bool = False,
     ) -> Tensor:
-        """Return elementwise ``abs(x - y) <= atol + rtol * abs(y)``; equal infinities are close."""
+        """Return elementwise ``abs(self - other) <= atol + rtol * abs(other)``; equal infinities are close."""
         from grilly_core.ops.arithmetic import isclose
 
         return isclose(self, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
@@ -111,13 +111,13 @@ class MixtureMethods(Methods):
         return inner(self, other)
 
     def kron(self, other: Any) -> Tensor:
-        """Return the Kronecker product: blocks of `x2`, each times one element of `x1`."""
+        """Return the Kronecker product: blocks of `other`, each times one element of this tensor."""
         from grilly_core.ops.products import kron
 
         return kron(self, other)
 
     def dist(self, other: Any, p: builtins_float = 2.0) -> Tensor:
-        """Return the norm of order `ord` of ``self - other``."""
+        """Return the norm of order `p` of ``self - other``."""
         from grilly_core.ops.products import dist
 
         return dist(self, other, p)
@@ -155,7 +155,7 @@ class MixtureMethods(Methods):
         return rot90(self, k, axes=dims)
 
     def tensor_split(self, indices_or_sections: Any, dim: builtins_int = 0) -> tuple[Tensor, ...]:
-        """Return `sections` slices of nearly equal size along `dim`, or slices that end at the given indices."""
+        """Return so many slices of nearly equal size along `dim`, or slices that end at the given indices."""
         from grilly_core.ops.arrange import tensor_split
 
         return tensor_split(self, indices_or_sections, axis=dim)
@@ -191,7 +191,7 @@ class MixtureMethods(Methods):
         return put(self, index, source, accumulate=accumulate)
 
     def index_put(self, indices: Any, values: Any, accumulate: builtins_bool = False) -> Tensor:
-        """Return this tensor with ``x[indices]`` set to `values`, or increased by them."""
+        """Return this tensor with ``self[indices]`` set to `values`, or increased by them."""
         from grilly_core.ops.placing import index_put
 
         return index_put(self, indices, values, accumulate=accumulate)

@@ -108,8 +108,8 @@ def renorm(x: Any, /, ord: float, maxnorm: float, *, axis: int) -> Tensor:
     Examples
     --------
     >>> import grilly_core as grilly
-    >>> grilly.renorm([[3.0, 4.0], [0.3, 0.4]], 2, 1.0, axis=0).round(2).tolist()
-    [[0.6, 0.8], [0.3, 0.4]]
+    >>> grilly.renorm([[3.0, 4.0], [0.25, 0.5]], 2, 2.5, axis=0).tolist()
+    [[1.5, 2.0], [0.25, 0.5]]
     """
     x = as_tensor(x)
     axis = normalize_axis(axis, x.ndim)
