@@ -20,6 +20,7 @@ from grilly_core.ops.primitives import (
     eq,
     exp,
     log,
+    log1p,
     lt,
     maximum,
     minimum,
@@ -27,6 +28,7 @@ from grilly_core.ops.primitives import (
     neg,
     pow,
     sin,
+    sqrt,
     sub,
     where,
 )  # fmt: skip
@@ -42,13 +44,18 @@ _SHIFTS = 30
 _lgamma = np.vectorize(_m.lgamma, otypes=[float])
 
 
-def _stirling(x: Any) -> Any:
-    """Lgamma for x of at least 8."""
+def _correction(x: Any) -> Any:
+    """What Stirling's series adds to his formula."""
     z = div(1.0, mul(x, x))
     rest: Any = 0.0
     for k in range(len(_BERNOULLI), 0, -1):
         rest = add(mul(rest, z), _BERNOULLI[k - 1] / (2 * k * (2 * k - 1)))
-    return add(add(mul(sub(x, 0.5), log(x)), sub(div(rest, x), x)), 0.5 * _m.log(2 * _m.pi))
+    return div(rest, x)
+
+
+def _stirling(x: Any) -> Any:
+    """Logarithm of the gamma function for x of at least 8."""
+    return add(add(mul(sub(x, 0.5), log(x)), sub(_correction(x), x)), 0.5 * _m.log(2 * _m.pi))
 
 
 def _lgamma_small(x: Any) -> Any:
@@ -238,32 +245,62 @@ def multigammaln(x: Any, p: int, /) -> Tensor:
 
 # -- incomplete gamma functions ------------------------------------------------------------------------------
 
-#: Terms of the series and of the continued fraction: enough for a up to about 200.
+#: Terms of the series and of the continued fraction: enough for a up to `_LARGE`.
 _TERMS = 90
+_LARGE = 60.0
+_NODES, _WEIGHTS = (t.tolist() for t in np.polynomial.legendre.leggauss(40))
 
 
 def _lower_and_upper(a: Any, x: Any) -> tuple[Any, Any]:
-    """Both regularised integrals: the lower by its series for small x, the upper by Lentz's continued fraction."""
+    """Both regularised integrals: each from the one of the two that is small, so that it keeps its digits."""
     a, x = add(as_float(a), mul(as_float(x), 0.0)), add(as_float(x), mul(as_float(a), 0.0))
-    good = bitwise_and(lt(0.0, a), bitwise_and(lt(0.0, x), lt(x, _m.inf)))
+    good = bitwise_and(bitwise_and(lt(0.0, a), lt(a, _m.inf)), bitwise_and(lt(0.0, x), lt(x, _m.inf)))
     a_, x_ = where(good, a, 1.0), where(good, x, 1.0)
-    front = exp(sub(sub(mul(a_, log(x_)), x_), lgamma(a_)))
-    by_series = lt(x_, add(a_, 1.0))
-    xs = where(by_series, x_, a_)
-    term = div(1.0, a_)
-    total = term
-    for k in range(1, _TERMS):
-        term = mul(term, div(xs, add(a_, float(k))))
-        total = add(total, term)
-    lower = minimum(mul(front, total), 1.0)
-    upper = minimum(maximum(mul(front, _fraction(a_, where(by_series, add(a_, 1.0), x_))), 0.0), 1.0)
-    low = where(by_series, lower, sub(1.0, upper))
-    high = where(by_series, sub(1.0, lower), upper)
-    start = where(eq(x, 0.0), where(eq(a, 0.0), _m.nan, 0.0), _m.nan)
-    edge = where(bitwise_and(eq(x, _m.inf), lt(a, _m.inf)), 1.0, start)
+    large = lt(_LARGE, a_)
+    below, low, high = _by_terms(where(large, 1.0, a_), where(large, 1.0, x_))
+    below_large, part = _by_quadrature(where(large, a_, 100.0), where(large, x_, 100.0))
+    below = where(large, below_large, below)
+    low, high = where(large, part, low), where(large, part, high)
+    low, high = where(below, low, sub(1.0, high)), where(below, sub(1.0, low), high)
+    edge = where(eq(x, 0.0), where(eq(a, 0.0), _m.nan, 0.0), _m.nan)
+    edge = where(bitwise_and(eq(x, _m.inf), lt(a, _m.inf)), 1.0, edge)
     edge = where(bitwise_and(eq(a, 0.0), lt(0.0, x)), 1.0, edge)
     edge = where(bitwise_and(eq(a, _m.inf), lt(x, _m.inf)), 0.0, edge)
     return where(good, low, edge), where(good, high, sub(1.0, edge))
+
+
+def _by_terms(a: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Whether the lower integral is taken, that by its series, and the upper by Lentz's continued fraction."""
+    front = exp(sub(sub(mul(a, log(x)), x), lgamma(a)))
+    below = lt(x, add(a, 1.0))
+    xs = where(below, x, a)
+    term = div(1.0, a)
+    total = term
+    for k in range(1, _TERMS):
+        term = mul(term, div(xs, add(a, float(k))))
+        total = add(total, term)
+    upper = mul(front, _fraction(a, where(below, add(a, 1.0), x)))
+    return below, minimum(mul(front, total), 1.0), minimum(maximum(upper, 0.0), 1.0)
+
+
+def _by_quadrature(a: Any, x: Any) -> tuple[Any, Any]:
+    """Whether `x` lies below the peak at ``a - 1``, and the integral from `x` away from it (Gauss and Legendre).
+
+    The integrand is divided by its peak, whose height over the gamma function Stirling's series gives.
+    """
+    peak = sub(a, 1.0)
+    width = sqrt(peak)
+    below = lt(x, peak)
+    left = maximum(minimum(sub(peak, mul(width, 9.0)), sub(x, mul(width, 6.0))), 0.0)
+    right = maximum(add(peak, mul(width, 12.0)), add(x, mul(width, 7.0)))
+    half = mul(sub(where(below, left, right), x), 0.5)
+    total: Any = 0.0
+    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        gap = sub(add(x, mul(half, node + 1.0)), peak)
+        fall = sub(mul(peak, log1p(maximum(div(gap, peak), -1.0))), gap)
+        total = add(total, mul(exp(fall), weight))
+    height = div(exp(neg(_correction(peak))), mul(width, _m.sqrt(2 * _m.pi)))
+    return below, minimum(mul(mul(total, abs(half)), height), 1.0)
 
 
 def _fraction(a: Any, x: Any) -> Any:
@@ -331,3 +368,4 @@ for _integral in (gammainc, gammaincc):
     @_integral.samples
     def _(s: Any) -> None:
         s.case(s.f32(3, 4, low=1.5, high=9.0), s.f32(4, low=0.3, high=15.0), tol=2e-4)
+        s.case(s.f32(3, low=80.0, high=120.0), s.f32(3, low=80.0, high=120.0), tol=2e-4)
