@@ -248,6 +248,8 @@ RANDOM = {
     "bernoulli": random(lambda x, p=None: G.bernoulli(x if p is None else G.full_like(x, p))),
     "multinomial": random(lambda x, n, replacement=False: G.multinomial(x, n, replacement=replacement)),
     "randint": random(lambda low, high=None, size=None, dtype=None, device=None, requires_grad=False: G.randint(*((0, low, high) if size is None else (low, high, size)), dtype=dtype)),
+    **{n: random(lambda x, *a, _n=f"{n}_", **k: getattr(x, _n)(*a)) for n in ("cauchy", "exponential", "geometric", "log_normal")},
+    "randint_like": random(lambda x, *a, dtype=None, device=None, layout=None, requires_grad=False, **k: G.randint_like(x, *(a or (k["low"], k["high"])), dtype=dtype)),
     "uniform": random(lambda x, a=0.0, b=1.0: x.uniform_(a, b)),
     "normal": random(lambda mean, std=None, *a, **k: mean.normal_(*(v for v in (std, *a) if v is not None)) if isinstance(mean, grilly.Tensor) and not isinstance(std, grilly.Tensor) and (a or std is None) else G.normal(mean, std, *a)),
 }  # fmt: skip

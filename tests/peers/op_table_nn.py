@@ -22,7 +22,8 @@ SAME = """
     max_unpool2d max_unpool3d mish mse_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss
     nll_loss normalize one_hot pad pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu
     relu relu6 rms_norm scaled_dot_product_attention selu silu smooth_l1_loss soft_margin_loss softmin softplus
-    softshrink softsign tanhshrink threshold triplet_margin_loss unfold
+    softshrink softsign tanhshrink threshold triplet_margin_loss
+    triplet_margin_with_distance_loss upsample_bilinear upsample_nearest unfold
 """
 RANDOM = """
     alpha_dropout dropout dropout2d dropout3d feature_alpha_dropout fractional_max_pool2d fractional_max_pool3d

@@ -1,4 +1,4 @@
-"""Special functions over their whole range against SciPy in float64: 1e-11 (Bessel's 1e-10) in float64, 2e-4 in float32."""
+"""Special functions over their whole range against SciPy in float64, to 1e-11 (Bessel's 1e-10), and 2e-4 in float32."""
 
 from __future__ import annotations
 

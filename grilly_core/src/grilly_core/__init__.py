@@ -84,7 +84,7 @@ _MODULES: Final = {
     "grilly_core.profile": "profile",
     "grilly_core.random": "Generator manual_seed",
     "grilly_core.ops.random": """
-        bernoulli multinomial normal permutation rand rand_like randint randn randn_like randperm uniform
+        bernoulli multinomial normal permutation rand rand_like randint randint_like randn randn_like randperm uniform
     """,
     "grilly_core.opspec": "op primitive",
     "grilly_core.compute": "Compute",

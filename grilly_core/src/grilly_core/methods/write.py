@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 from grilly_core.methods.arithmetic import ArithmeticMethods
@@ -84,3 +85,34 @@ class WriteMethods(PlaceMethods, ArithmeticMethods):
         return self._assign(
             normal(mean, std, self.shape, dtype=self.dtype, device=self.device, rng=rng), "normal_"
         )
+
+    def log_normal_(
+        self, mean: builtins_float = 1.0, std: builtins_float = 2.0, *, rng: Any = None
+    ) -> Tensor:
+        """Fill with numbers whose logarithm is normally distributed."""
+        drawn = self.detach().clone().normal_(mean, std, rng=rng)
+        return self._assign(run("exp", drawn), "log_normal_")
+
+    def exponential_(self, lambd: builtins_float = 1.0, *, rng: Any = None) -> Tensor:
+        """Fill with exponentially distributed numbers of mean ``1 / lambd``."""
+        if not lambd > 0:
+            raise ValueError(f"exponential_: lambd must be positive; received {lambd}.")
+        return self._assign(run("div", self._waiting(rng), lambd), "exponential_")
+
+    def geometric_(self, p: builtins_float, *, rng: Any = None) -> Tensor:
+        """Fill with the number of trials up to the first success, each succeeding with probability `p`."""
+        if not 0 < p < 1:
+            raise ValueError(f"geometric_: p must lie between 0 and 1; received {p}.")
+        trials = run("floor", run("div", self._waiting(rng), -math.log1p(-p)))
+        return self._assign(run("add", trials, 1), "geometric_")
+
+    def cauchy_(
+        self, median: builtins_float = 0.0, sigma: builtins_float = 1.0, *, rng: Any = None
+    ) -> Tensor:
+        """Fill with numbers of the Cauchy distribution."""
+        turn = run("mul", self.detach().clone().uniform_(-0.5, 0.5, rng=rng), math.pi)
+        return self._assign(run("add", run("mul", run("tan", turn), sigma), median), "cauchy_")
+
+    def _waiting(self, rng: Any) -> Tensor:
+        """Exponentially distributed numbers of mean 1, in the shape and dtype of this tensor."""
+        return run("neg", run("log1p", run("neg", self.detach().clone().uniform_(rng=rng))))

@@ -22,7 +22,7 @@ from grilly_core.random import Generator, default_generator
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "bernoulli", "multinomial", "normal", "permutation", "rand", "rand_like", "randint", "randn",
+    "bernoulli", "multinomial", "normal", "permutation", "rand", "rand_like", "randint", "randint_like", "randn",
     "randn_like", "randperm", "uniform",
 ]  # fmt: skip
 
@@ -256,6 +256,23 @@ def randint(
         high=int(high),
         dtype=as_dtype(dtype or dtypes.int32),
     )
+
+
+def randint_like(
+    x: Any,
+    low: int,
+    high: int | None = None,
+    /,
+    *,
+    dtype: Any = None,
+    device: DeviceLike = None,
+    rng: Generator | None = None,
+) -> Tensor:
+    """Return integers in ``[low, high)`` (``[0, low)`` without `high`) with the shape, dtype and device of `x`."""
+    x = as_tensor(x)
+    first, last = (0, low) if high is None else (low, high)
+    drawn = randint(first, last, x.shape, device=device or x.device, rng=rng)
+    return p.cast(drawn, dtype=as_dtype(dtype or x.dtype))
 
 
 def randperm(n: int, *, device: DeviceLike = None, rng: Generator | None = None) -> Tensor:
