@@ -52,12 +52,6 @@ SPARSE = ((lambda x, a, k: k.get("sparse", False), "sparse gradients"),)
 NOTHING = (lambda x, a, k: x.numel() == 0, "no elements along the axis")
 REVIEWED: dict[str, Any] = {
     "softmin": (NOTHING,),
-    "cosine_similarity": (
-        (
-            lambda x, a, k: x.shape != a[0].shape and x.numel() == 6,
-            "vectors that broadcast along their own axis",
-        ),
-    ),
     "pad": ((lambda x, a, k: len(a) > 1 and a[1] != "constant" and min(a[0]) < 0, "cropping with mode"),),
     "prelu": ((lambda x, a, k: x.ndim == 0, "one weight for a 0-d input"),),
     "scaled_dot_product_attention": ((lambda x, a, k: k.get("dropout_p", 0) > 0, "random values: dropout"),),

@@ -41,9 +41,9 @@ _MODULES: Final = {
         cummax cummin cumulative_prod cumulative_sum cumulative_trapezoid diff gradient logcumsumexp trapezoid
     """,
     "grilly_core.ops.statistics": """
-        aminmax bincount corrcoef cov histc histogram kthvalue median mode nanmean nanmedian nanquantile nansum
-        quantile renorm std_mean var_mean
+        aminmax corrcoef cov kthvalue median mode nanmean nanmedian nanquantile nansum quantile renorm std_mean var_mean
     """,
+    "grilly_core.ops.histograms": "bincount histc histogram",
     "grilly_core.ops.index": "argsort nonzero sort take take_along_axis",
     "grilly_core.ops.placing": """
         diagonal_scatter index_copy index_fill index_put index_reduce masked_scatter masked_select put scatter_reduce

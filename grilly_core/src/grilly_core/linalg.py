@@ -21,6 +21,7 @@ from grilly_core.ops.decompositions import (
 )
 from grilly_core.ops.linalg import cross, diagonal, matmul, outer, tensordot, trace, vecdot, vector_norm
 from grilly_core.ops.manipulate import matrix_transpose
+from grilly_core.ops.matrix_powers import matrix_exp, matrix_power, multi_dot, vander
 from grilly_core.ops.solutions import (
     cholesky_inverse,
     cholesky_solve,
@@ -30,11 +31,8 @@ from grilly_core.ops.solutions import (
     logdet,
     lstsq,
     lu_solve,
-    matrix_exp,
     matrix_norm,
-    matrix_power,
     matrix_rank,
-    multi_dot,
     norm,
     pinv,
     slogdet,
@@ -42,7 +40,6 @@ from grilly_core.ops.solutions import (
     solve_triangular,
     tensorinv,
     tensorsolve,
-    vander,
 )
 
 __all__ = [

@@ -9,7 +9,7 @@ from grilly_core.errors import DTypeError, ShapeError
 from grilly_core.functional._arguments import TensorLike, reduced, tensor
 from grilly_core.ops import loss as ops
 from grilly_core.ops import nn as nn_ops
-from grilly_core.ops.manipulate import moveaxis
+from grilly_core.ops.manipulate import broadcast_arrays, moveaxis
 from grilly_core.ops.primitives import gather, where
 from grilly_core.tensor import Tensor
 
@@ -320,7 +320,7 @@ def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float =
     0.0
     """
     a = tensor(x1)
-    b = tensor(x2, like=a)
+    a, b = broadcast_arrays(a, tensor(x2, like=a))  # `dim` counts the axes of both together
     # Each vector is divided by its own norm first: the product of two norms overflows where the cosine does not.
     units = [t / t.norm(dim=dim, keepdim=True).clamp(min=eps) for t in (a, b)]
     return (units[0] * units[1]).sum(dim=dim)

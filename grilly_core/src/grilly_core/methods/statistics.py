@@ -103,13 +103,13 @@ class StatisticsMethods(Methods):
 
     def bincount(self, weights: Any = None, minlength: builtins_int = 0) -> Tensor:
         """Return how often each integer 0, 1, ... occurs, or the sums of `weights` where it does."""
-        from grilly_core.ops.statistics import bincount
+        from grilly_core.ops.histograms import bincount
 
         return bincount(self, weights, minlength=minlength)
 
     def histc(self, bins: builtins_int = 100, min: builtins_float = 0.0, max: builtins_float = 0.0) -> Tensor:
         """Return the counts of `bins` equal bins from `min` to `max` (of the data, if both are equal)."""
-        from grilly_core.ops.statistics import histc
+        from grilly_core.ops.histograms import histc
 
         return histc(self, bins, min=min, max=max)
 
