@@ -188,8 +188,9 @@ def _(draw, rng, name):
         options["size"] = several(draw, axes, 1, 9)
     else:
         factors = [draw(st.sampled_from([0.5, 0.75, 1.0, 1.3, 2.0, 2.7])) for _ in range(axes)]
+        # Where rounding leaves the size as it was, PyTorch's gradients are not those of its outputs.
         options["scale_factor"] = tuple(
-            f if n * f >= 1 else 1.0 for f, n in zip(factors, x.shape[2:], strict=True)
+            f if n * f >= 1 and int(n * f) != n else 1.0 for f, n in zip(factors, x.shape[2:], strict=True)
         )
         if mode != "area" and draw(st.booleans()):
             options["recompute_scale_factor"] = True
@@ -242,7 +243,8 @@ def function(call):
 def _(draw, rng, name):
     x = image(draw, rng, 2, 2)
     x = x if x.ndim == 4 else x[None]
-    size, mode = several(draw, 2, 1, 9), draw(st.sampled_from(["bilinear", "bicubic"]))
+    # PyTorch does not resize the other axis where one becomes 1.
+    size, mode = several(draw, 2, 2, 9), draw(st.sampled_from(["bilinear", "bicubic"]))
     corners = draw(st.booleans())
     return (
         function(lambda f, x: f.interpolate(x, size, mode=mode, align_corners=corners, antialias=True)),
@@ -303,3 +305,95 @@ def _(draw, rng, name):
     x = rng.normal(size=(2, 2, *(draw(st.integers(1, 5)) for _ in range(d))))
     grid = rng.uniform(-1.6, 1.6, size=(2, *(draw(st.integers(1, 4)) for _ in range(d)), d))
     return function(lambda f, x, g: f.grid_sample(x, g, mode, padding, corners)), [x, grid], None
+
+
+@layer("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d")
+def _(draw, rng, name):
+    axes, channels = axes_of(name), draw(st.integers(1, 3))
+    options = {"affine": draw(st.booleans()), "track_running_stats": draw(st.booleans())}
+    x = image(draw, rng, axes, 2, channels, 3)
+    return lambda n: getattr(n, name)(channels, momentum=0.3, **options), [x], None
+
+
+@layer("LocalResponseNorm")
+def _(draw, rng, name):
+    size, alpha, k = (
+        draw(st.integers(1, 4)),
+        draw(st.sampled_from([1e-4, 0.5])),
+        draw(st.sampled_from([1.0, 0.7])),
+    )
+    x = rng.normal(size=(2, draw(st.integers(1, 5)), *(3,) * draw(st.integers(1, 3))))
+    return lambda n: n.LocalResponseNorm(size, alpha, 0.6, k), [x], None
+
+
+@layer("Bilinear")
+def _(draw, rng, name):
+    left, right, out = (draw(st.integers(1, 4)) for _ in range(3))
+    lead, bias = draw(st.sampled_from([(), (3,), (2, 3)])), draw(st.booleans())
+    arrays = [rng.normal(size=(*lead, left)), rng.normal(size=(*lead, right))]
+    return lambda n: n.Bilinear(left, right, out, bias), arrays, None
+
+
+@layer("CosineSimilarity", "PairwiseDistance")
+def _(draw, rng, name):
+    arrays = [rng.normal(size=(3, 4)), rng.normal(size=(3, 4))]
+    if name == "CosineSimilarity":
+        dim = draw(st.integers(0, 1))
+        return lambda n: n.CosineSimilarity(dim), arrays, None
+    p, keep = draw(st.sampled_from([1.0, 2.0, 3.0])), draw(st.booleans())
+    return lambda n: n.PairwiseDistance(p, keepdim=keep), arrays, None
+
+
+@layer("EmbeddingBag")
+def _(draw, rng, name):
+    mode = draw(st.sampled_from(["sum", "mean", "max"]))
+    options = {"mode": mode, "padding_idx": draw(st.sampled_from([None, 0, -1]))}
+    weighted = mode == "sum" and draw(st.booleans())
+    lengths = [draw(st.integers(0, 4)) for _ in range(draw(st.integers(1, 4)))]
+    total = sum(lengths)
+    if draw(st.booleans()):
+        ids, offsets = rng.integers(0, 6, (3, 4)), []
+    else:
+        ids, offsets = rng.integers(0, 6, total), [np.cumsum([0, *lengths[:-1]])]
+        if draw(st.booleans()):
+            options["include_last_offset"] = True
+            offsets = [np.cumsum([0, *lengths])]
+    weights = [rng.normal(size=ids.shape)] if weighted else []
+
+    def form(library, tensors):
+        ids, *rest = tensors
+        offset = rest[0] if offsets else None
+        return (ids, offset, rest[-1]) if weighted else (ids, offset)
+
+    return lambda n: n.EmbeddingBag(6, 3, **options), [ids, *offsets, *weights], form
+
+
+@layer("Embedding-options")
+def _(draw, rng, name):
+    options = {"padding_idx": draw(st.sampled_from([None, 2])), "scale_grad_by_freq": draw(st.booleans())}
+    return lambda n: n.Embedding(5, 3, **options), [rng.integers(0, 5, (4, 3))], None
+
+
+@layer(
+    *(
+        f"{kind}Pad{d}d"
+        for kind in ("Constant", "Zero", "Reflection", "Replication", "Circular")
+        for d in (1, 2, 3)
+    )
+)
+def _(draw, rng, name):
+    axes, kind = axes_of(name), name[:-5]
+    low = -1 if kind in ("Constant", "Zero") else 0
+    widths = tuple(draw(st.integers(low, 3)) for _ in range(2 * axes))
+    widths = draw(st.integers(0, 2)) if draw(st.booleans()) else widths
+    x = image(draw, rng, axes, 4, extra=2)
+    value = [draw(st.sampled_from([0.0, 1.5]))] if kind == "Constant" else []
+    return lambda n: getattr(n, name)(widths, *value), [x], None
+
+
+@layer("Softmax2d", "RReLU-eval")
+def _(draw, rng, name):
+    x = rng.normal(size=(*([] if draw(st.booleans()) else [2]), 3, 2, 4))
+    if name == "Softmax2d":
+        return lambda n: n.Softmax2d(), [x], None
+    return function(lambda f, x: f.rrelu(x, 0.2, 0.6)), [x], None

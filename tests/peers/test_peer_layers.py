@@ -67,3 +67,10 @@ def test_first_values_equal_torch(name):
         p, q = p.detach().numpy(), q.detach().numpy()
         assert p.shape == q.shape
         np.testing.assert_allclose(p.std(), q.std(), rtol=8 / p.size**0.5)
+
+
+def test_gradients_by_frequency_of_a_bag():
+    # PyTorch divides by the count of another id (ids 4, 4, 4, 5: a third for 5), so the oracle is the definition
+    bags = nn.EmbeddingBag(6, 1, scale_grad_by_freq=True, mode="sum")
+    bags(np.array([[4, 4, 4, 5]])).sum().backward()
+    np.testing.assert_allclose(bags.weight.grad.numpy().ravel(), [0, 0, 0, 0, 1, 1], rtol=1e-6)

@@ -9,12 +9,18 @@ from grilly_core.functional.activations import *  # noqa: F403
 from grilly_core.functional.activations import __all__ as _activations
 from grilly_core.functional.attention import *  # noqa: F403
 from grilly_core.functional.attention import __all__ as _attention
+from grilly_core.functional.dropping import *  # noqa: F403
+from grilly_core.functional.dropping import __all__ as _dropping
 from grilly_core.functional.folding import *  # noqa: F403
 from grilly_core.functional.folding import __all__ as _folding
 from grilly_core.functional.layers import *  # noqa: F403
 from grilly_core.functional.layers import __all__ as _layers
+from grilly_core.functional.lookup import *  # noqa: F403
+from grilly_core.functional.lookup import __all__ as _lookup
 from grilly_core.functional.losses import *  # noqa: F403
 from grilly_core.functional.losses import __all__ as _losses
+from grilly_core.functional.normalising import *  # noqa: F403
+from grilly_core.functional.normalising import __all__ as _normalising
 from grilly_core.functional.pooling import *  # noqa: F403
 from grilly_core.functional.pooling import __all__ as _pooling
 from grilly_core.functional.pooling_more import *  # noqa: F403
@@ -25,13 +31,6 @@ from grilly_core.functional.transposed import *  # noqa: F403
 from grilly_core.functional.transposed import __all__ as _transposed
 
 __all__ = [
-    *_activations,
-    *_attention,
-    *_layers,
-    *_losses,
-    *_folding,
-    *_pooling,
-    *_pooling_more,
-    *_resample,
-    *_transposed,
-]
+    *_activations, *_attention, *_dropping, *_folding, *_layers, *_lookup, *_losses, *_normalising, *_pooling,
+    *_pooling_more, *_resample, *_transposed,
+]  # fmt: skip

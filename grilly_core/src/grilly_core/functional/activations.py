@@ -10,8 +10,8 @@ from grilly_core.ops import primitives
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "celu", "elu", "gcu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",
-    "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "roswish", "selu", "sigmoid", "silu",
+    "celu", "elu", "gcu", "geglu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",
+    "log_softmax", "logsigmoid", "mish", "prelu", "reglu", "relu", "relu6", "roswish", "selu", "sigmoid", "silu",
     "softmax", "softmin", "softplus", "softshrink", "softsign", "swiglu", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
 
@@ -345,6 +345,30 @@ def swiglu(input: TensorLike, dim: int = -1) -> Tensor:
     [0.0]
     """
     return ops.swiglu(tensor(input), axis=dim)
+
+
+def geglu(input: TensorLike, dim: int = -1, approximate: str = "none") -> Tensor:
+    """Return ``a * gelu(b)`` for the halves `a` and `b` of one axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.functional.geglu(grilly.tensor([2.0, 0.0])).tolist()
+    [0.0]
+    """
+    return ops.geglu(tensor(input), axis=dim, approximate=approximate)
+
+
+def reglu(input: TensorLike, dim: int = -1) -> Tensor:
+    """Return ``a * relu(b)`` for the halves `a` and `b` of one axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.functional.reglu(grilly.tensor([2.0, 3.0])).tolist()
+    [6.0]
+    """
+    return ops.reglu(tensor(input), axis=dim)
 
 
 def softmax(

@@ -10,7 +10,7 @@ from grilly_core.errors import DTypeError, ShapeError
 from grilly_core.functional._arguments import Size, TensorLike, batched, per_axis, tensor
 from grilly_core.functional.padding import pad
 from grilly_core.ops import nn as ops
-from grilly_core.ops.primitives import scatter
+from grilly_core.ops.primitives import gather, scatter
 from grilly_core.random import Generator, default_generator
 from grilly_core.tensor import Tensor
 
@@ -334,6 +334,8 @@ def embedding(
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Tensor:
     """Return the rows of `weight` that `input` names.
 
@@ -348,6 +350,10 @@ def embedding(
         Rows that are looked up and longer than this are first shortened in `weight` itself.
     norm_type : float
         Which p-norm `max_norm` measures.
+    scale_grad_by_freq : bool
+        Divide each row's gradient by how often it was looked up.
+    sparse : bool
+        Only False: there are no sparse gradients.
 
     Examples
     --------
@@ -355,6 +361,8 @@ def embedding(
     >>> grilly.functional.embedding([1], grilly.tensor([[1.0], [2.0]])).tolist()
     [[2.0]]
     """
+    if sparse:
+        raise ValueError("embedding: there are no sparse gradients; leave sparse at False.")
     ids = tensor(input, like=None)
     if isinstance(weight, Tensor) and not isinstance(input, Tensor):
         ids = ids.to(weight.device)
@@ -365,7 +373,18 @@ def embedding(
         padding_idx %= n
     if max_norm is not None:
         _shorten(weight, ids, max_norm, norm_type)
-    return ops.embedding(ids, weight, padding_idx=padding_idx)
+    rows = ops.embedding(ids, weight, padding_idx=padding_idx)
+    return _per_use(rows, ids, weight.shape[0]) if scale_grad_by_freq else rows
+
+
+def _per_use(rows: Tensor, ids: Tensor, count: int) -> Tensor:
+    """Return the same values, with gradients divided by how often each row was looked up."""
+    flat = ids.reshape((math.prod(ids.shape),))
+    values = rows.detach()
+    zero = values.sum() * 0.0
+    uses = scatter(zero.expand((count,)), flat, (zero + 1.0).expand((flat.shape[0],)), axis=0, mode="add")
+    share = (1.0 / gather(uses, flat, axis=0)).reshape((*ids.shape, 1))
+    return values + (rows - values) * share
 
 
 def _shorten(weight: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> None:

@@ -79,6 +79,9 @@ def interpolate(
         return _AREA[axes](x, sizes)
     kind = _MODES.get(mode, (axes, mode))[1]
     for i, (new, factor) in enumerate(zip(sizes, factors, strict=True)):
+        same = new == x.shape[2 + i] and not antialias
+        if same and (kind == "linear" or (kind == "nearest" and axes > 1)):
+            continue  # whatever the factor was, as in PyTorch
         step = _step(x.shape[2 + i], new, factor, bool(align_corners))
         if antialias:
             x = _antialiased(x, 2 + i, new, step, kind)

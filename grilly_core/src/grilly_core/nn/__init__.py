@@ -11,12 +11,20 @@ from grilly_core.nn.activation_settings import __all__ as _activation_settings
 from grilly_core.nn.containers import *  # noqa: F403
 from grilly_core.nn.containers import __all__ as _containers
 from grilly_core.nn.conv import Conv1d, Conv2d, Conv3d
+from grilly_core.nn.dropping import *  # noqa: F403
+from grilly_core.nn.dropping import __all__ as _dropping
+from grilly_core.nn.instance_norm import *  # noqa: F403
+from grilly_core.nn.instance_norm import __all__ as _instance_norm
 from grilly_core.nn.linear import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
+from grilly_core.nn.lookup import *  # noqa: F403
+from grilly_core.nn.lookup import __all__ as _lookup
 from grilly_core.nn.loss import *  # noqa: F403
 from grilly_core.nn.loss import __all__ as _loss
 from grilly_core.nn.module import Module
 from grilly_core.nn.norm import *  # noqa: F403
 from grilly_core.nn.norm import __all__ as _norm
+from grilly_core.nn.padding import *  # noqa: F403
+from grilly_core.nn.padding import __all__ as _padding
 from grilly_core.nn.parameter import Parameter
 from grilly_core.nn.pooling import *  # noqa: F403
 from grilly_core.nn.pooling import __all__ as _pooling
@@ -32,5 +40,6 @@ __all__ = [
     "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
     "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "LSTMCell", "Linear", "Module", "Parameter", "RNNCell",
     "Unflatten", "functional", "init", "utils",
-    *_activation, *_activation_settings, *_containers, *_loss, *_norm, *_pooling, *_pooling_more, *_resample,
+    *_activation, *_activation_settings, *_containers, *_dropping, *_instance_norm, *_lookup, *_loss, *_norm, *_padding,
+    *_pooling, *_pooling_more, *_resample,
 ]  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from grilly_core.errors import ShapeError
 from grilly_core.functional import activations as f
+from grilly_core.functional.dropping import rrelu
 from grilly_core.nn.module import Module
 from grilly_core.tensor import Tensor
 
@@ -13,10 +15,12 @@ __all__ = [
     "Hardswish",
     "LogSigmoid",
     "Mish",
+    "RReLU",
     "ReLU",
     "ReLU6",
     "SiLU",
     "Sigmoid",
+    "Softmax2d",
     "Softsign",
     "Tanh",
     "Tanhshrink",
@@ -235,3 +239,52 @@ class Mish(_InPlace):
     def forward(self, input: Tensor) -> Tensor:
         """Apply it to each element."""
         return f.mish(input, self.inplace)
+
+
+class RReLU(Module):
+    """Return x where it is positive, else a random part of it in training, and else the mean part.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Bounds of the slope.
+    inplace : bool
+        Also write the result to the input.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.RReLU(0.25, 0.75).eval()(grilly.tensor(-4.0)).item()
+    -2.0
+    """
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it to each element."""
+        return rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The bounds."""
+        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
+
+
+class Softmax2d(_Plain):
+    """Return the softmax over the channels of ``(N, C, H, W)`` or ``(C, H, W)``.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.Softmax2d()(grilly.zeros((2, 1, 1))).flatten().tolist()
+    [0.5, 0.5]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it along the channels."""
+        if input.ndim not in (3, 4):
+            raise ShapeError(f"Softmax2d: expected 3 or 4 axes; received shape {tuple(input.shape)}.")
+        return f.softmax(input, -3)

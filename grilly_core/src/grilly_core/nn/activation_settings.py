@@ -13,7 +13,7 @@ from grilly_core.ops.creation import full, tensor
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardtanh", "LeakyReLU", "LogSoftmax", "PReLU",
+    "CELU", "ELU", "GELU", "GLU", "GeGLU", "Hardshrink", "Hardtanh", "LeakyReLU", "LogSoftmax", "PReLU", "ReGLU",
     "RoSwish", "Softmax", "Softmin", "Softplus", "Softshrink", "SwiGLU", "Threshold",
 ]  # fmt: skip
 
@@ -388,6 +388,53 @@ class PReLU(Module):
     def extra_repr(self) -> str:
         """The number of slopes."""
         return f"num_parameters={self.num_parameters}"
+
+
+class GeGLU(Module):
+    """Return ``a * gelu(b)`` for the halves a and b of one axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.GeGLU()(grilly.tensor([2.0, 0.0])).tolist()
+    [0.0]
+    """
+
+    def __init__(self, dim: int = -1, approximate: str = "none") -> None:
+        super().__init__()
+        self.dim = dim
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it along the axis."""
+        return f.geglu(input, self.dim, self.approximate)
+
+    def extra_repr(self) -> str:
+        """The axis and the form of the gate."""
+        return f"dim={self.dim}, approximate={self.approximate!r}"
+
+
+class ReGLU(Module):
+    """Return ``a * relu(b)`` for the halves a and b of one axis.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.ReGLU()(grilly.tensor([2.0, 3.0])).tolist()
+    [6.0]
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it along the axis."""
+        return f.reglu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """The axis."""
+        return f"dim={self.dim}"
 
 
 class RoSwish(Module):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from grilly_core.apply import as_tensor
 from grilly_core.device import Device
 from grilly_core.errors import ShapeError
 from grilly_core.functional.layers import dropout, embedding
@@ -92,6 +93,13 @@ class Linear(Module):
         )
 
 
+def _rows(table: Any, shape: tuple[int, int]) -> Tensor:
+    rows = as_tensor(table)
+    if tuple(rows.shape) != shape:
+        raise ShapeError(f"_weight: expected a table of shape {shape}; received {tuple(rows.shape)}.")
+    return rows
+
+
 class Embedding(Module):
     """Look rows of a table up by integer ids.
 
@@ -104,6 +112,14 @@ class Embedding(Module):
         Rows that are looked up and longer than this are shortened in the table.
     norm_type : float
         Which p-norm `max_norm` measures.
+    scale_grad_by_freq : bool
+        Divide each row's gradient by how often it was looked up.
+    sparse : bool
+        Only False: there are no sparse gradients.
+    _weight : array_like, optional
+        The table, instead of a random one.
+    _freeze : bool
+        Whether the table is not learnt.
     device : Device or str, optional
     dtype : DType, optional
 
@@ -128,11 +144,16 @@ class Embedding(Module):
         padding_idx: int | None = None,
         max_norm: float | None = None,
         norm_type: float = 2.0,
-        *,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Any = None,
+        _freeze: bool = False,
         device: DeviceLike = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        if sparse:
+            raise ValueError("Embedding: there are no sparse gradients; leave sparse at False.")
         positive(num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
@@ -145,7 +166,15 @@ class Embedding(Module):
         self.padding_idx = padding_idx
         self.max_norm = max_norm
         self.norm_type = norm_type
-        self.weight = Parameter(zeros((num_embeddings, embedding_dim), device=device, dtype=dtype))
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        if _weight is not None:
+            self.weight = Parameter(
+                _rows(_weight, (num_embeddings, embedding_dim)), requires_grad=not _freeze
+            )
+            return
+        made = zeros((num_embeddings, embedding_dim), device=device, dtype=dtype)
+        self.weight = Parameter(made, requires_grad=not _freeze)
         self.reset_parameters()
 
     def reset_parameters(self, *, rng: Generator | None = None) -> None:
@@ -165,6 +194,8 @@ class Embedding(Module):
         padding_idx: int | None = None,
         max_norm: float | None = None,
         norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Embedding:
         """Return a table with the given rows, frozen unless told otherwise."""
         from grilly_core.apply import as_tensor
@@ -172,18 +203,21 @@ class Embedding(Module):
         rows = as_tensor(embeddings)
         if rows.ndim != 2:
             raise ShapeError(f"from_pretrained: expected rows (N, D); received shape {tuple(rows.shape)}.")
-        made = cls(rows.shape[0], rows.shape[1], padding_idx, max_norm, norm_type)
+        made = cls(rows.shape[0], rows.shape[1], padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
         made.weight = Parameter(rows, requires_grad=not freeze)
         return made
 
     def forward(self, input: Tensor) -> Tensor:
         """Map ids ``(...)`` to rows ``(..., embedding_dim)``; an id out of range raises IndexError."""
-        return embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type)
+        return embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq
+        )
 
     def extra_repr(self) -> str:
         """Sizes and options that were set."""
         extra = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        extra += "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        usual = {"max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False}
+        extra += "".join(f", {k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v)
         return f"{self.num_embeddings}, {self.embedding_dim}{extra}"
 
 

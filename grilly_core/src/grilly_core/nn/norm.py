@@ -40,6 +40,8 @@ class _BatchNorm(Module):
         track_running_stats: bool = True,
         device: DeviceLike = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         positive(num_features=num_features)
@@ -51,7 +53,7 @@ class _BatchNorm(Module):
         how: dict[str, Any] = {"device": device, "dtype": dtype}
         size = (num_features,)
         self.register_parameter("weight", Parameter(ones(size, **how)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(size, **how)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(size, **how)) if affine and bias else None)
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(size, **how) if tracked else None)
         self.register_buffer("running_var", ones(size, **how) if tracked else None)
@@ -69,8 +71,9 @@ class _BatchNorm(Module):
     def reset_parameters(self) -> None:
         """Forget what was seen and learnt."""
         self.reset_running_stats()
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def _count(self) -> float | Tensor:
@@ -116,7 +119,7 @@ class _BatchNorm(Module):
         """Size and options."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
 
@@ -238,7 +241,8 @@ class LayerNorm(Module):
 
     def extra_repr(self) -> str:
         """Sizes and options."""
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        affine = f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        return f"{self.normalized_shape}, eps={self.eps}, {affine}"
 
 
 def _sizes(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -304,8 +308,11 @@ class GroupNorm(Module):
     num_groups, num_channels : int
     eps : float
     affine : bool
+        Learn a scale and a shift.
     device : Device or str, optional
     dtype : DType, optional
+    bias : bool
+        Whether to learn the shift.
 
     Examples
     --------
@@ -325,6 +332,8 @@ class GroupNorm(Module):
         affine: bool = True,
         device: DeviceLike = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         positive(num_groups=num_groups, num_channels=num_channels)
@@ -336,7 +345,7 @@ class GroupNorm(Module):
         self.affine = affine
         how: dict[str, Any] = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ones((num_channels,), **how)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros((num_channels,), **how)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros((num_channels,), **how)) if affine and bias else None)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise ``(N, C, ...)``."""
@@ -344,4 +353,5 @@ class GroupNorm(Module):
 
     def extra_repr(self) -> str:
         """Sizes and options."""
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        affine = f"affine={self.affine}, bias={self.bias is not None}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {affine}"

@@ -17,8 +17,8 @@ from grilly_core.opspec import Op, op
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "celu", "elu", "gcu", "gelu", "gelu_vjp", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
-    "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_vjp", "roswish", "selu", "sigmoid",
+    "celu", "elu", "gcu", "geglu", "gelu", "gelu_vjp", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "leaky_relu", "logsigmoid", "mish", "prelu", "reglu", "relu", "relu6", "relu_vjp", "roswish", "selu", "sigmoid",
     "sigmoid_vjp", "silu", "silu_vjp", "softplus", "softplus_vjp", "softshrink", "softsign", "swiglu",
     "tanh_vjp", "tanhshrink", "threshold",
 ]  # fmt: skip
@@ -315,6 +315,20 @@ def swiglu(x: Tensor, *, axis: int = -1) -> Tensor:
     return a * silu(b)
 
 
+@op("nn.geglu")
+def geglu(x: Tensor, *, axis: int = -1, approximate: str = "none") -> Tensor:
+    """Return ``a * gelu(b)`` for the halves `a` (value) and `b` (gate) of one axis."""
+    a, b = _halves(x, axis, "geglu")
+    return a * gelu(b, approximate=approximate)
+
+
+@op("nn.reglu")
+def reglu(x: Tensor, *, axis: int = -1) -> Tensor:
+    """Return ``a * relu(b)`` for the halves `a` (value) and `b` (gate) of one axis."""
+    a, b = _halves(x, axis, "reglu")
+    return a * relu(b)
+
+
 def _unary(s: Samples) -> None:
     s.case(s.f32(3, 4, gap=0.1))
     s.case(s.f32(17, gap=0.1))
@@ -377,4 +391,16 @@ def _(s: Samples) -> None:
 @swiglu.samples
 def _(s: Samples) -> None:
     s.case(s.f32(3, 4))
+    s.error(ShapeError, "even", s.f32(3))
+
+
+@geglu.samples
+def _(s: Samples) -> None:
+    s.case(s.f32(3, 4))
+    s.case(s.f32(4, 3), axis=0, approximate="tanh")
+
+
+@reglu.samples
+def _(s: Samples) -> None:
+    s.case(s.f32(3, 4, gap=0.1))
     s.error(ShapeError, "even", s.f32(3))
