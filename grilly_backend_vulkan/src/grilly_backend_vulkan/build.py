@@ -155,6 +155,13 @@ def _attention() -> Iterator[Variant]:
                 yield Variant(f"{source}_{code}_{width}", source, {**_typed(code), **sizes}, needs)
 
 
+def _attention_decode() -> Iterator[Variant]:
+    for code in _FLOATS:
+        defines = {**_typed(code), **({"BRAIN": 1} if code == "bf16" else {})}
+        for kind in ("", "_join"):
+            yield Variant(f"attention_decode{kind}_{code}", f"attention_decode{kind}", defines)
+
+
 def variants() -> Iterator[Variant]:
     """Yield everything there is to compile."""
     for name in _PLAIN:
@@ -173,6 +180,7 @@ def variants() -> Iterator[Variant]:
         yield Variant(f"conv_join_{code}", "conv_join", _typed(code))
     yield from _matmul()
     yield from _attention()
+    yield from _attention_decode()
     yield Variant("cast", "cast")
     yield Variant("cast_f64", "cast", {"USE_F64": 1}, ("f64",))
     for source, codes in _TABLE.items():

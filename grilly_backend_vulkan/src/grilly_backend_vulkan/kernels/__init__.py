@@ -8,8 +8,8 @@ from typing import Any, Final
 __all__ = ["FAMILIES", "register_all"]
 
 FAMILIES: Final = (
-    "elementwise", "data", "reduce", "fft", "matmul", "attention", "attention_matrix", "index", "sort", "random",
-    "activations", "norm", "loss", "conv", "pool", "optim",
+    "elementwise", "data", "reduce", "fft", "matmul", "attention", "attention_matrix", "attention_decode",
+    "index", "sort", "random", "activations", "norm", "loss", "conv", "pool", "optim",
 )  # fmt: skip
 
 

@@ -16,9 +16,9 @@ from grilly_backend_vulkan.kernels import data
 from grilly_backend_vulkan.kernels.support import MAX_GROUPS, WIDENED
 from grilly_core.layout import contiguous_strides
 
-__all__ = ["TILES", "Way", "backward", "fits", "forward", "register"]
+__all__ = ["TILES", "Lines", "Way", "backward", "constants", "extras", "fits", "forward", "register", "sizes"]
 
-_SIZES: Final = struct.Struct("<4Q6I16iI2f2I4x")
+_SIZES: Final = struct.Struct("<4Q6I16iI2fI")
 _CAUSAL: Final = {None: 0, "upper_left": 1, "lower_right": 2}
 
 
@@ -61,7 +61,7 @@ TILES: Final = Way(
 )  # fmt: skip
 
 
-class _Lines:
+class Lines:
     """An operand as kernels see it: lines of neighbouring elements.
 
     Attributes
@@ -91,7 +91,7 @@ def _scale(attrs: dict[str, Any], width: int) -> float:
     return scale if scale is not None else 1.0 / math.sqrt(width) if width else 1.0
 
 
-def _sizes(stream: Any, attrs: dict[str, Any], q: Any, k: Any, v: Any, lines: Any, extra: Any) -> int:
+def sizes(stream: Any, attrs: dict[str, Any], q: Any, k: Any, v: Any, lines: Any, extra: Any) -> int:
     """Return the address of what ``attention.glsl`` calls `Sizes`; `lines` are those of q, k, v and the gradient."""
     mask = extra[0]
     at = [0 if x is None else stream.address(x) for x in extra]
@@ -102,12 +102,13 @@ def _sizes(stream: Any, attrs: dict[str, Any], q: Any, k: Any, v: Any, lines: An
     packed = _SIZES.pack(
         *at, attrs["relative"], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3],
         *(s for x in lines for s in x.steps), *steps, math.floor(p * 2.0**32), _scale(attrs, q.shape[3]),
-        1.0 / (1.0 - p), 1, q.shape[0],
+        1.0 / (1.0 - p), q.shape[0],
     )  # fmt: skip
     return stream.arguments(packed)  # type: ignore[no-any-return]
 
 
-def _constants(way: Way, attrs: dict[str, Any], lines: Any, extra: Any) -> tuple[Any, ...]:
+def constants(way: Way, attrs: dict[str, Any], lines: Any, extra: Any) -> tuple[Any, ...]:
+    """Return what shaders are specialised to: constants 0 to 3 of ``attention.glsl``, then whether lines are wide."""
     mask, lengths, _ = extra
     kind = 0 if mask is None else {"b1": 1, "f32": 2}.get(mask.dtype.code, 3)
     found = (_CAUSAL[attrs["causal"]], kind, lengths is not None, attrs["dropout"] > 0)
@@ -121,7 +122,8 @@ def _packed(stream: Any, view: Any) -> Any:
     return data.copy_packed(stream, view, tuple(range(len(view.shape))))
 
 
-def _extra(stream: Any, ins: Any) -> tuple[Any, ...]:
+def extras(stream: Any, ins: Any) -> tuple[Any, ...]:
+    """Return mask, lengths and random state as kernels read them."""
     mask, lengths, state = ins
     return mask, _packed(stream, lengths), _packed(stream, state)
 
@@ -140,23 +142,23 @@ def _launch(
 def forward(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """Write the output, and the hidden one if it is wanted."""
     q, k, v = ins[:3]
-    extra = _extra(stream, ins[3:])
-    lines = tuple(_Lines(stream, x, way) for x in (q, k, v))
+    extra = extras(stream, ins[3:])
+    lines = tuple(Lines(stream, x, way) for x in (q, k, v))
     width = way.width(q.shape[3], v.shape[3]) if way.subgroup else way.width(v.shape[3])
     name = way.name.format(kind="", width=width)
-    pipeline = stream.pipeline(name, _constants(way, attrs, lines, extra), way.subgroup)
+    pipeline = stream.pipeline(name, constants(way, attrs, lines, extra), way.subgroup)
     groups = q.shape[0] * q.shape[1] * -(-q.shape[2] // way.rows[width])
     views = (outs[0], outs[1] if len(outs) > 1 else None, *(x.view for x in lines))
-    sizes = _sizes(stream, attrs, q, k, v, (*lines, lines[0]), extra)
-    _launch(stream, pipeline, groups, views, 2, sizes, extra)
+    table = sizes(stream, attrs, q, k, v, (*lines, lines[0]), extra)
+    _launch(stream, pipeline, groups, views, 2, table, extra)
 
 
 def backward(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """Write the gradients of q, k and v."""
     g, q, k, v = ins[:4]
     out, log_sum = (_packed(stream, x) for x in ins[4:6])
-    extra = _extra(stream, ins[6:])
-    lines = tuple(_Lines(stream, x, way) for x in (q, k, v, g))
+    extra = extras(stream, ins[6:])
+    lines = tuple(Lines(stream, x, way) for x in (q, k, v, g))
     at_q, at_k, at_v, at_g = (x.view for x in lines)
     along = stream.scratch(4 * math.prod(q.shape[:3]))
     width = way.width(q.shape[3], v.shape[3])
@@ -165,9 +167,9 @@ def backward(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) 
     # in this order: the queries' launch leaves what the keys' needs in `along`
     for kind, x, views in (("_query_grad", q, queries), ("_key_grad", k, keys)):
         name = way.name.format(kind=kind, width=width)
-        pipeline = stream.pipeline(name, _constants(way, attrs, lines, extra), way.subgroup)
+        pipeline = stream.pipeline(name, constants(way, attrs, lines, extra), way.subgroup)
         groups = x.shape[0] * x.shape[1] * -(-x.shape[2] // way.grad_rows[width])
-        _launch(stream, pipeline, groups, views, 2, _sizes(stream, attrs, q, k, v, lines, extra), extra)
+        _launch(stream, pipeline, groups, views, 2, sizes(stream, attrs, q, k, v, lines, extra), extra)
 
 
 def fits(way: Way, c: Any, first: int) -> bool:

@@ -13,7 +13,6 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Siz
     int q[3], k[3], v[3], g[3], mask_step[4];                // elements from one (batch, head, position) to the next
     uint limit;                                              // words below it drop a weight
     float scale, kept;                                       // of the scores, and of the weights that are kept
-    uint parts;
     uint batch;
 };
 const float LOG2E = 1.44269504089, LN2 = 0.69314718056;
