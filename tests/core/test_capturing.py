@@ -202,3 +202,26 @@ def test_a_program_is_for_the_policy_it_was_recorded_under():
     with grilly.no_grad():
         step(x)
     assert len(step.programs) == 3
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_what_nobody_reads_is_not_replayed(fuse):
+    """A chain whose result is thrown away has no launch left, not an empty one."""
+    total = grilly.zeros(4)
+
+    def step(x):
+        ((x + 1.0) * x).exp()
+        total.add_(x)
+        (total @ total).exp()
+        return (x * 2.0).sum()
+
+    call = grilly.capture(step, state=total, fuse=fuse)
+    x = grilly.ones(4)
+    assert [call(x).item() for _ in range(6)] == [8.0] * 6 and total.tolist() == [6.0] * 4
+    (program,) = [stage.program for stage in call.programs.values()]
+    names = sorted(entry.plan.op.name for entry in program.entries)
+    assert [n for n in names if n != "strided_copy"] == [
+        "add",
+        "mul",
+        "sum",
+    ]  # the copy keeps the state in its place

@@ -13,7 +13,7 @@ from grilly_core.apply import plan_of
 from grilly_core.buffer import Buffer, LentBuffer, Spec, View, contiguous_spec
 from grilly_core.capture.cells import Cell
 from grilly_core.capture.epilogues import with_epilogues
-from grilly_core.capture.fusion import fused
+from grilly_core.capture.fusion import fused, live
 from grilly_core.capture.recorder import Entry, Record
 from grilly_core.device import Timer
 from grilly_core.errors import CaptureError
@@ -52,7 +52,7 @@ class Program:
         recorder = record.recorder
         self.context = recorder.context
         self.cells = record.cells
-        self.entries = [*recorder.entries]
+        self.entries = live(recorder.entries, recorder.roles, _lasting(record))
         if fuse:
             self.entries = with_epilogues(self.entries, recorder.roles, _lasting(record), self.context)
         if fuse and hasattr(self.context.runtime, "fuse"):
