@@ -93,7 +93,9 @@ def padded_rows(
     if (places >= 0).all():
         return gathered
     inside = asarray((places >= 0).reshape(total, -1, *(1,) * (data.ndim - 1)), device=data.device)
-    return where(inside, gathered, padding_value)
+    # a Python float would make integers floating
+    value = padding_value if data.dtype.is_differentiable else int(padding_value)
+    return where(inside, gathered, value)
 
 
 def _swapped(x: Tensor) -> Tensor:
