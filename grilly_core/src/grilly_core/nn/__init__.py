@@ -8,6 +8,8 @@ from grilly_core.nn.activation import *  # noqa: F403
 from grilly_core.nn.activation import __all__ as _activation
 from grilly_core.nn.activation_settings import *  # noqa: F403
 from grilly_core.nn.activation_settings import __all__ as _activation_settings
+from grilly_core.nn.attention import *  # noqa: F403
+from grilly_core.nn.attention import __all__ as _attention
 from grilly_core.nn.containers import *  # noqa: F403
 from grilly_core.nn.containers import __all__ as _containers
 from grilly_core.nn.conv import Conv1d, Conv2d, Conv3d
@@ -40,6 +42,6 @@ __all__ = [
     "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
     "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "LSTMCell", "Linear", "Module", "Parameter", "RNNCell",
     "Unflatten", "functional", "init", "utils",
-    *_activation, *_activation_settings, *_containers, *_dropping, *_instance_norm, *_lookup, *_loss, *_norm, *_padding,
-    *_pooling, *_pooling_more, *_resample,
+    *_activation, *_activation_settings, *_attention, *_containers, *_dropping, *_instance_norm, *_lookup, *_loss, *_norm,
+    *_padding, *_pooling, *_pooling_more, *_resample,
 ]  # fmt: skip
