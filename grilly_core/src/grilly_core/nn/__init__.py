@@ -36,12 +36,14 @@ from grilly_core.nn.recurrent import GRU, LSTM, RNN
 from grilly_core.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from grilly_core.nn.resample import *  # noqa: F403
 from grilly_core.nn.resample import __all__ as _resample
+from grilly_core.nn.transformer import *  # noqa: F403
+from grilly_core.nn.transformer import __all__ as _transformer
 from grilly_core.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
 __all__ = [
     "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
     "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "LSTMCell", "Linear", "Module", "Parameter", "RNNCell",
     "Unflatten", "functional", "init", "utils",
-    *_activation, *_activation_settings, *_attention, *_containers, *_dropping, *_instance_norm, *_lookup, *_loss, *_norm,
-    *_padding, *_pooling, *_pooling_more, *_resample,
+    *_activation, *_activation_settings, *_attention, *_containers, *_dropping, *_instance_norm, *_lookup, *_loss,
+    *_norm, *_padding, *_pooling, *_pooling_more, *_resample, *_transformer,
 ]  # fmt: skip
