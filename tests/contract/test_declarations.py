@@ -57,7 +57,21 @@ def test_public_names_exist_and_are_the_same_in_both_packages(name):
 
 
 @pytest.mark.parametrize(
-    "module", ["functional", "nn", "optim", "data", "io", "random", "linalg", "fft", "special", "autograd", "testing"]
+    "module",
+    [
+        "functional",
+        "nn",
+        "optim",
+        "data",
+        "io",
+        "random",
+        "linalg",
+        "fft",
+        "special",
+        "lora",
+        "autograd",
+        "testing",
+    ],
 )
 def test_public_modules_are_documented(module):
     found = getattr(grilly_core, module)

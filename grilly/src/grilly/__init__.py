@@ -29,6 +29,7 @@ _SUBMODULES: Final = frozenset(
         "functional",
         "io",
         "linalg",
+        "lora",
         "nn",
         "optim",
         "random",

@@ -110,6 +110,7 @@ _SUBMODULES: Final = frozenset(
         "functional",
         "io",
         "linalg",
+        "lora",
         "nn",
         "optim",
         "random",

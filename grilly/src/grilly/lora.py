@@ -1,0 +1,12 @@
+"""Low-rank adapters of models, and their files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grilly._lazy import forward
+
+if TYPE_CHECKING:
+    from grilly_core.lora import *  # noqa: F403
+
+__getattr__, __dir__ = forward("grilly_core.lora", "lora")

@@ -1,0 +1,13 @@
+"""Low-rank adapters (LoRA; Hu et al. 2021): a model stays frozen while small updates of its layers are learnt."""
+
+from __future__ import annotations
+
+from grilly_core.lora.adapter import Adapter
+from grilly_core.lora.config import LoRAConfig
+from grilly_core.lora.conv import LoRAConv
+from grilly_core.lora.layer import LoRALayer
+from grilly_core.lora.linear import LoRAEmbedding, LoRALinear, apply_lora_to_linear
+
+__all__ = [
+    "Adapter", "LoRAConfig", "LoRAConv", "LoRAEmbedding", "LoRALayer", "LoRALinear", "apply_lora_to_linear",
+]  # fmt: skip
