@@ -65,8 +65,26 @@ def theirs(dtype: str, width: int) -> tuple[float, float] | None:
     return forward, both
 
 
+def decoding(dtype: str, keys: int, groups: int) -> tuple[float, float | None]:
+    """Return our time, and PyTorch's, for one query of 32 heads of width 128 in a batch of 4."""
+    sizes = [(4, 32, 1, 128), (4, groups, keys, 128), (4, groups, keys, 128)]
+    attention = grilly.functional.scaled_dot_product_attention
+    qkv = [grilly.randn(*s, device="vulkan:0").to(dtype) for s in sizes]
+    with grilly.fallback("error"):
+        mine = best(lambda: attention(*qkv, enable_gqa=True), open_context("vulkan:0").synchronize, 20)
+    try:
+        import torch
+    except ImportError:
+        return mine, None
+    if not torch.cuda.is_available():
+        return mine, None
+    peer = torch.nn.functional.scaled_dot_product_attention
+    others = [torch.randn(*s, device="cuda", dtype=getattr(torch, dtype)) for s in sizes]
+    return mine, best(lambda: peer(*others, enable_gqa=groups < 32), torch.cuda.synchronize, 20)
+
+
 def main() -> None:
-    """Print a table."""
+    """Print the tables."""
     print(f"causal attention of (batch, heads, positions) {SHAPE}; times in µs, ratio of PyTorch's to ours")
     for dtype in ("float32", "float16"):
         for width in (64, 128):
@@ -76,6 +94,17 @@ def main() -> None:
             ):
                 beside = "" if peer is None else f"  PyTorch {peer[i]:8.0f}  ratio {peer[i] / mine:.2f}"
                 print(f"{dtype:8} width {width:3} {what:18} {mine:8.0f}{beside}", flush=True)
+    print("one query of 32 heads, width 128, batch 4")
+    for dtype, keys, groups in (
+        ("float16", 4096, 32),
+        ("float16", 4096, 8),
+        ("float16", 32768, 8),
+        ("float32", 4096, 32),
+    ):
+        mine, other = decoding(dtype, keys, groups)
+        rate = 4 * groups * keys * 256 * (2 if dtype == "float16" else 4) / mine * 1e-3
+        beside = "" if other is None else f"  PyTorch {other:8.0f}  ratio {other / mine:.2f}"
+        print(f"{dtype:8} {keys:6} keys, {groups:2} groups {mine:8.0f} {rate:6.0f} GB/s{beside}", flush=True)
 
 
 if __name__ == "__main__":

@@ -48,12 +48,12 @@ def test_heads_behind_positions_are_read_in_place(vk, wide):
 
 
 DECODE = {
-    "one query": dict(h=4, g=4, m=1, n=700, e=64, f=64),
-    "heads that share keys": dict(h=8, g=2, m=1, n=513, e=64, f=40),
-    "several queries": dict(h=2, g=1, m=3, n=300, e=30, f=22),
-    "eight rows, wide": dict(h=8, g=1, m=1, n=257, e=256, f=256),
-    "one part": dict(h=3, g=3, m=2, n=256, e=16, f=8),
-    "one key": dict(h=1, g=1, m=1, n=1, e=4, f=1),
+    "one query": {"h": 4, "g": 4, "m": 1, "n": 700, "e": 64, "f": 64},
+    "heads that share keys": {"h": 8, "g": 2, "m": 1, "n": 513, "e": 64, "f": 40},
+    "several queries": {"h": 2, "g": 1, "m": 3, "n": 300, "e": 30, "f": 22},
+    "eight rows, wide": {"h": 8, "g": 1, "m": 1, "n": 257, "e": 256, "f": 256},
+    "one part": {"h": 3, "g": 3, "m": 2, "n": 256, "e": 16, "f": 8},
+    "one key": {"h": 1, "g": 1, "m": 1, "n": 1, "e": 4, "f": 1},
 }
 
 

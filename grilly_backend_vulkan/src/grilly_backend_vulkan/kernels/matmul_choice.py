@@ -35,6 +35,7 @@ _OTHERS: Final[Costs] = {**_H200, "processors": 64}
 _SHIPPED: Final = {"NVIDIA H200": _H200, "NVIDIA H100": _H200}
 _START: Final = 3.0  # microseconds of a launch
 _JOIN: Final = 2.5
+_FETCH: Final = {"f32": 0.6, "f16": 0.4, "i8": 0.4}  # of a step at least, where few groups wait for memory
 _BYTES: Final = 2.5e6  # of parts, written and read, in a microsecond
 _LEAST_PART: Final = 64  # terms
 _MOST_PARTS: Final = 16
@@ -64,7 +65,8 @@ def estimate(found: Costs, kind: str, tile: Tile, sizes: Sequence[int], parts: i
     m, n, k, batch = sizes
     groups = -(-m // tile.rows) * -(-n // tile.columns) * batch * parts
     waves = -(-groups // int(found["processors"]))
-    time: float = _START + waves * -(-k // parts) * float(found[kind][tile.name])
+    terms = -(-k // parts)
+    time: float = _START + terms * max(waves * float(found[kind][tile.name]), _FETCH[kind] / tile.step)
     return time if parts == 1 else time + _JOIN + 4 * m * n * batch * (2 * parts + 1) / _BYTES
 
 
@@ -82,4 +84,5 @@ def choose(facts: Facts, kind: str, m: int, n: int, k: int, batch: int) -> Choic
         if tile.shared <= facts.shared_memory and tile.name in found[kind]
         for parts in range(max(1, least), most + 1)
     ]
-    return min(options, key=lambda o: o[0])[1:] if options else None
+    # of tiles that take as long the smallest, which leaves fewer processors idle
+    return min(options, key=lambda o: (round(o[0], 1), o[1].rows * o[1].columns))[1:] if options else None

@@ -6,10 +6,13 @@ layout(constant_id = 5) const uint ROWS = 1;         // at least as many as ther
 layout(constant_id = 6) const uint VALUE_QUADS = 16; // a power of two, at least a quarter of the values' width
 layout(constant_id = 7) const bool ALONE = true;     // there is one part
 const uint WIDEST = 256, TOGETHER = PART / VALUE_QUADS;
+const uint LANES_ = 8, TURNS = LANES_;  // that share a key, so that they read neighbouring elements
+const uint AHEAD = 4;                   // values that are read before any is used
 
 shared vec4 queries_[ROWS * WIDEST / 4];
 shared float weights[ROWS * PART];
 shared vec4 joined_values[PART];
+shared float pieces[PART * (LANES_ + 1)];  // of the scores of one row
 
 vec4 four_at(uint64_t at, uint d, uint width) {
     if (WIDE) {
@@ -41,6 +44,47 @@ void load_queries(Sizes sizes, uint batch, uint group, uint rows, uint quads) {
         queries_[row * WIDEST / 4 + d / 4u] = row < rows ? four_at(push.q + at * SIZE, d, sizes.width) : vec4(0.0);
     }
 }
+// The scores of this thread's key: all threads read keys together, a few lanes to each, then join the pieces.
+void score_keys(Sizes sizes, uint batch, uint group, uint part, uint quads, out float score[ROWS]) {
+    uint l = gl_LocalInvocationIndex, lane = l % LANES_;
+    uint64_t keys = push.k + (int64_t(batch) * sizes.k[0] + int64_t(group) * sizes.k[1]) * SIZE;
+    float piece[TURNS][ROWS];
+    [[unroll]] for (uint t = 0u; t < TURNS; ++t) {
+        uint key = part * PART + t * (PART / LANES_) + l / LANES_;
+        uint64_t at = keys + int64_t(key) * sizes.k[2] * SIZE;
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) piece[t][r] = 0.0;
+        for (uint d = lane; d < quads && key < end; d += LANES_) {
+            vec4 four = four_at(at, d * 4u, sizes.width);
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) piece[t][r] += dot(queries_[r * WIDEST / 4 + d], four);
+        }
+    }
+    [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+        [[unroll]] for (uint t = 0u; t < TURNS; ++t)
+            pieces[(t * (PART / LANES_) + l / LANES_) * (LANES_ + 1u) + lane] = piece[t][r];
+        barrier();
+        score[r] = 0.0;
+        [[unroll]] for (uint i = 0u; i < LANES_; ++i) score[r] += pieces[l * (LANES_ + 1u) + i];
+        barrier();
+    }
+}
+// Values of the part weighed, four elements of each row; what no row sees may be anything, so it is not multiplied.
+void weigh_values(Sizes sizes, uint batch, uint group, uint part, uint d, inout vec4 sum[ROWS]) {
+    uint l = gl_LocalInvocationIndex, count = min(end, (part + 1u) * PART) - min(end, part * PART);
+    uint64_t at = push.v + (int64_t(batch) * sizes.v[0] + int64_t(group) * sizes.v[1]) * SIZE;
+    for (uint first = l / VALUE_QUADS; first < count; first += TOGETHER * AHEAD) {
+        vec4 four[AHEAD];
+        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) {
+            uint i = min(first + j * TOGETHER, count - 1u);
+            four[j] = four_at(at + int64_t(part * PART + i) * sizes.v[2] * SIZE, d, sizes.value_width);
+        }
+        [[unroll]] for (uint j = 0u; j < AHEAD; ++j)
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+                uint i = first + j * TOGETHER;
+                float weight = i < count ? weights[r * PART + i] : 0.0;
+                if (weight != 0.0) sum[r] += weight * four[j];
+            }
+    }
+}
 void reduce(uint l, bool largest) {
     barrier();
     for (uint half_ = PART / 2u; half_ > 0u; half_ >>= 1) {
@@ -65,14 +109,7 @@ void main() {
     barrier();
 
     float score[ROWS];
-    [[unroll]] for (uint r = 0u; r < ROWS; ++r) score[r] = 0.0;
-    if (key < end) {
-        uint64_t at = push.k + (int64_t(batch) * sizes.k[0] + int64_t(group) * sizes.k[1] + int64_t(key) * sizes.k[2]) * SIZE;
-        for (uint d = 0u; d < quads; ++d) {
-            vec4 four = four_at(at, d * 4u, sizes.width);
-            [[unroll]] for (uint r = 0u; r < ROWS; ++r) score[r] += dot(queries_[r * WIDEST / 4 + d], four);
-        }
-    }
+    score_keys(sizes, batch, group, part, quads, score);
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
         if (r < rows) enter_head(sizes, head_of(sizes, group, r));
         score[r] = masked(sizes, score[r] * sizes.scale * LOG2E, query_of(sizes, r), key);
@@ -94,17 +131,8 @@ void main() {
 
     vec4 sum[ROWS];
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) sum[r] = vec4(0.0);
-    uint d = l % VALUE_QUADS * 4u, last = min(end, (part + 1u) * PART);
-    if (d < sizes.value_width) {
-        uint64_t at = push.v + (int64_t(batch) * sizes.v[0] + int64_t(group) * sizes.v[1]) * SIZE;
-        for (uint i = l / VALUE_QUADS; part * PART + i < last; i += TOGETHER) {
-            vec4 four = four_at(at + int64_t(part * PART + i) * sizes.v[2] * SIZE, d, sizes.value_width);
-            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-                float weight = weights[r * PART + i];
-                if (weight != 0.0) sum[r] += weight * four;  // what no row sees may be anything
-            }
-        }
-    }
+    uint d = l % VALUE_QUADS * 4u;
+    if (d < sizes.value_width) weigh_values(sizes, batch, group, part, d, sum);
     for (uint r = 0u; r < rows; ++r) {
         [[unroll]] for (uint x = 0u; x < ROWS; ++x) if (x == r) joined_values[l] = sum[x];
         barrier();
