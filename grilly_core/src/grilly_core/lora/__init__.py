@@ -7,7 +7,10 @@ from grilly_core.lora.config import LoRAConfig
 from grilly_core.lora.conv import LoRAConv
 from grilly_core.lora.layer import LoRALayer
 from grilly_core.lora.linear import LoRAEmbedding, LoRALinear, apply_lora_to_linear
+from grilly_core.lora.model import LoRAModel, get_peft_model
+from grilly_core.lora.saved import SavedModule
 
 __all__ = [
-    "Adapter", "LoRAConfig", "LoRAConv", "LoRAEmbedding", "LoRALayer", "LoRALinear", "apply_lora_to_linear",
+    "Adapter", "LoRAConfig", "LoRAConv", "LoRAEmbedding", "LoRALayer", "LoRALinear", "LoRAModel", "SavedModule",
+    "apply_lora_to_linear", "get_peft_model",
 ]  # fmt: skip

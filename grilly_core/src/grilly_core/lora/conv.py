@@ -53,7 +53,7 @@ class LoRAConv(LoRALayer):
 
     @classmethod
     def around(cls, layer: _Conv) -> Self:
-        """Return a convolution that computes as `layer`, frozen and still without adapters."""
+        """Return a convolution that computes as `layer`, still without adapters."""
         self = cls.__new__(cls)
         LoRALayer.__init__(self, layer)
         return self

@@ -34,7 +34,7 @@ class LoRALayer(Module):
     Parameters
     ----------
     base_layer : Module
-        The layer, which is frozen.
+        The layer, which the first adapter freezes.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class LoRALayer(Module):
 
     def __init__(self, base_layer: Module) -> None:
         super().__init__()
-        self.base_layer = base_layer.requires_grad_(False)
+        self.base_layer = base_layer
         self.adapters: dict[str, Adapter] = {}
         self._mix: dict[str, float] = {}
         self._enabled = True
@@ -94,7 +94,9 @@ class LoRALayer(Module):
                 adapter.learn_lengths(self._lengths(adapter))
 
     def attach(self, name: str, adapter: Adapter) -> None:
-        """Add an adapter; it is not active yet."""
+        """Add an adapter; it is not active yet. The first one freezes the layer."""
+        if not self.adapters:
+            self.base_layer.requires_grad_(False)
         adapter.requires_grad_(False)
         adapter.train(self.training)
         self.adapters[name] = adapter

@@ -74,7 +74,7 @@ class LoRALinear(LoRALayer):
 
     @classmethod
     def around(cls, layer: Linear) -> Self:
-        """Return a layer that computes as `layer`, frozen and still without adapters."""
+        """Return a layer that computes as `layer`, still without adapters."""
         self = cls.__new__(cls)
         LoRALayer.__init__(self, layer)
         return self
@@ -137,7 +137,7 @@ class LoRAEmbedding(LoRALayer):
 
     @classmethod
     def around(cls, layer: Embedding) -> Self:
-        """Return a table that computes as `layer`, frozen and still without adapters."""
+        """Return a table that computes as `layer`, still without adapters."""
         if layer.max_norm is not None:
             raise ValueError(
                 "LoRAEmbedding: a table with max_norm is rewritten as it is read, so it cannot be frozen; "
