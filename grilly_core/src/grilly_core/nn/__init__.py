@@ -10,6 +10,8 @@ from grilly_core.nn.activation_settings import *  # noqa: F403
 from grilly_core.nn.activation_settings import __all__ as _activation_settings
 from grilly_core.nn.attention import *  # noqa: F403
 from grilly_core.nn.attention import __all__ as _attention
+from grilly_core.nn.attention_variants import *  # noqa: F403
+from grilly_core.nn.attention_variants import __all__ as _attention_variants
 from grilly_core.nn.containers import *  # noqa: F403
 from grilly_core.nn.containers import __all__ as _containers
 from grilly_core.nn.conv import Conv1d, Conv2d, Conv3d
@@ -17,6 +19,7 @@ from grilly_core.nn.dropping import *  # noqa: F403
 from grilly_core.nn.dropping import __all__ as _dropping
 from grilly_core.nn.instance_norm import *  # noqa: F403
 from grilly_core.nn.instance_norm import __all__ as _instance_norm
+from grilly_core.nn.kv_cache import KVCache
 from grilly_core.nn.linear import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
 from grilly_core.nn.lookup import *  # noqa: F403
 from grilly_core.nn.lookup import __all__ as _lookup
@@ -32,6 +35,8 @@ from grilly_core.nn.pooling import *  # noqa: F403
 from grilly_core.nn.pooling import __all__ as _pooling
 from grilly_core.nn.pooling_more import *  # noqa: F403
 from grilly_core.nn.pooling_more import __all__ as _pooling_more
+from grilly_core.nn.positions import *  # noqa: F403
+from grilly_core.nn.positions import __all__ as _positions
 from grilly_core.nn.recurrent import GRU, LSTM, RNN
 from grilly_core.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from grilly_core.nn.resample import *  # noqa: F403
@@ -42,8 +47,8 @@ from grilly_core.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTran
 
 __all__ = [
     "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
-    "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "LSTMCell", "Linear", "Module", "Parameter", "RNNCell",
-    "Unflatten", "functional", "init", "utils",
-    *_activation, *_activation_settings, *_attention, *_containers, *_dropping, *_instance_norm, *_lookup, *_loss,
-    *_norm, *_padding, *_pooling, *_pooling_more, *_resample, *_transformer,
+    "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "KVCache", "LSTMCell", "Linear", "Module", "Parameter",
+    "RNNCell", "Unflatten", "functional", "init", "utils",
+    *_activation, *_activation_settings, *_attention, *_attention_variants, *_containers, *_dropping, *_instance_norm,
+    *_lookup, *_loss, *_norm, *_padding, *_pooling, *_pooling_more, *_positions, *_resample, *_transformer,
 ]  # fmt: skip
