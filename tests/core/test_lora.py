@@ -207,6 +207,15 @@ def test_nan_is_not_merged(rng):
     assert np.array_equal(values(layer.base_layer.weight), before)
 
 
+def test_disabled_layers_do_not_merge_and_unknown_names_are_refused(rng):
+    layer, _ = linear(rng, rank=2)
+    layer.disable_lora()
+    with pytest.raises(RuntimeError, match="enable_lora"):
+        layer.merge_weights()
+    with pytest.raises(ValueError, match=r"called \['x'\]; there are \['default'\]"):
+        layer.set_active({"x": 1.0})
+
+
 def test_dropout_acts_on_the_adapter_alone_and_in_training_alone(rng):
     layer, x = linear(rng, rank=2, dropout=0.5)
     base = values(layer.base_layer(x))

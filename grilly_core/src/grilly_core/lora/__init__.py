@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grilly_core.lora.adapter import Adapter
+from grilly_core.lora.attention import LoRAAttention, SplitAttention, split_attention
 from grilly_core.lora.config import LoRAConfig
 from grilly_core.lora.conv import LoRAConv
 from grilly_core.lora.layer import LoRALayer
@@ -11,6 +12,6 @@ from grilly_core.lora.model import LoRAModel, get_peft_model
 from grilly_core.lora.saved import SavedModule
 
 __all__ = [
-    "Adapter", "LoRAConfig", "LoRAConv", "LoRAEmbedding", "LoRALayer", "LoRALinear", "LoRAModel", "SavedModule",
-    "apply_lora_to_linear", "get_peft_model",
+    "Adapter", "LoRAAttention", "LoRAConfig", "LoRAConv", "LoRAEmbedding", "LoRALayer", "LoRALinear", "LoRAModel",
+    "SavedModule", "SplitAttention", "apply_lora_to_linear", "get_peft_model", "split_attention",
 ]  # fmt: skip

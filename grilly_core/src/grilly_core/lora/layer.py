@@ -114,7 +114,10 @@ class LoRALayer(Module):
     def set_active(self, weights: Mapping[str, float]) -> Self:
         """Activate adapters with their weights in the mixture; the others are frozen. Returns the layer."""
         self._refuse_merged("set_active")
-        self._mix = {name: float(w) for name, w in weights.items() if name in self.adapters}
+        unknown = [name for name in weights if name not in self.adapters]
+        if unknown:
+            raise ValueError(f"no adapter is called {unknown}; there are {list(self.adapters)}.")
+        self._mix = {name: float(w) for name, w in weights.items()}
         for name, adapter in self.adapters.items():
             adapter.requires_grad_(name in self._mix)
         return self
@@ -239,8 +242,10 @@ class LoRALayer(Module):
         """Write the active updates into the layer's weight; the original is kept. Merging twice is merging once."""
         if self.merged:
             warnings.warn("merge_weights: the adapters are merged already.", UserWarning, stacklevel=2)
-        elif self._enabled and self._mix:
-            self._install(self.merged_weight())
+            return
+        if not self._enabled:
+            raise RuntimeError("merge_weights: the adapters are disabled; call enable_lora() first.")
+        self._install(self.merged_weight())
 
     def _install(self, weight: Tensor) -> None:
         # A cell of its own: a weight that another layer shares must not change there.

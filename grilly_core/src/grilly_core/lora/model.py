@@ -150,8 +150,10 @@ class LoRAModel(Module):
                     f"{claims} each have a copy of {path!r} of their own, and copies do not mix."
                 )
         self._mix = {name: float(w) for name, w in weights.items()}
-        for holder in self._holders():
-            holder.set_active(self._mix)
+        for layer in self.lora_layers().values():
+            layer.set_active({name: w for name, w in self._mix.items() if name in layer.adapters})
+        for saved in self.saved_modules().values():
+            saved.set_active(self._mix)
         for name, config in self._configs.items():
             for bias in biases(self.model, config.bias).values():
                 bias.requires_grad_(name in self._mix)

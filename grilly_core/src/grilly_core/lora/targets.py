@@ -95,7 +95,7 @@ def _adapted(name: str, module: Module) -> LoRALayer:
             return made
     raise ValueError(
         f"target_modules: {name!r} is a {type(module).__name__}, which takes no adapter; only Linear, Embedding and "
-        "the convolutions do."
+        "the convolutions do (split_attention() makes the projections of a MultiheadAttention such layers)."
     )
 
 
