@@ -33,6 +33,8 @@ DEVICE = "vulkan:0"
 F, TF = grilly.functional, torch.nn.functional
 Call = Callable[[], Any]
 
+WARM = 0.3  # seconds
+
 
 def sync() -> None:
     """Wait for both."""
@@ -42,9 +44,11 @@ def sync() -> None:
 
 
 def seconds(call: Call, repeat: int) -> float:
-    """Best of three rounds of `repeat` calls, one wait each round."""
-    call()
-    sync()
+    """Best of three rounds of `repeat` calls, one wait each round, once the clocks have risen."""
+    warm = time.perf_counter() + WARM
+    while time.perf_counter() < warm:
+        call()
+        sync()
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()

@@ -35,7 +35,6 @@ _OTHERS: Final[Costs] = {**_H200, "processors": 64}
 _SHIPPED: Final = {"NVIDIA H200": _H200, "NVIDIA H100": _H200}
 _START: Final = 3.0  # microseconds of a launch
 _JOIN: Final = 2.5
-_FETCH: Final = {"f32": 0.6, "f16": 0.4, "i8": 0.4}  # of a step at least, where few groups wait for memory
 _BYTES: Final = 2.5e6  # of parts, written and read, in a microsecond
 _LEAST_PART: Final = 64  # terms
 _MOST_PARTS: Final = 16
@@ -65,8 +64,7 @@ def estimate(found: Costs, kind: str, tile: Tile, sizes: Sequence[int], parts: i
     m, n, k, batch = sizes
     groups = -(-m // tile.rows) * -(-n // tile.columns) * batch * parts
     waves = -(-groups // int(found["processors"]))
-    terms = -(-k // parts)
-    time: float = _START + terms * max(waves * float(found[kind][tile.name]), _FETCH[kind] / tile.step)
+    time: float = _START + waves * -(-k // parts) * float(found[kind][tile.name])
     return time if parts == 1 else time + _JOIN + 4 * m * n * batch * (2 * parts + 1) / _BYTES
 
 
