@@ -268,6 +268,16 @@ def test_counts_and_arrays():
     assert LoRAEmbedding(5, 3)(np.array([1, 2])).shape == (2, 3)
 
 
+def test_the_memory_that_training_takes():
+    found = lora.calculate_lora_params(10**9, 10, 1000, 500, rank=4, dtype="float16")
+    assert found["lora_params"] == 60_000
+    assert found["trainable_ratio"] == pytest.approx(6e-5)
+    assert found["base_memory_gb"] == pytest.approx(2.0)
+    assert found["total_training_memory_gb"] == pytest.approx(2.0 + 4 * 4 * 6e-5)
+    with pytest.raises(ShapeError, match="rank"):
+        lora.calculate_lora_params(10, 1, 1, 1, 0)
+
+
 def test_wrong_settings_are_refused():
     for wrong in ({"rank": 0}, {"rank": -1}, {"rank": True}, {"dropout": 1.0}, {"bias": "some"}, {"alpha": "8"},
                   {"init_lora_weights": "eye"}, {"target_modules": []}, {"target_modules": "("},

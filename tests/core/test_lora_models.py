@@ -420,6 +420,51 @@ def test_wrong_uses_are_refused(rng, capsys):
     assert not model.merged
 
 
+def test_layers_keep_their_modes(rng):
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
+    net[1].eval()
+    model = LoRAModel(net, LoRAConfig(2, target_modules=["0"], modules_to_save=["1"]))
+    assert model.training and net[2].training and net[0].adapters["default"].training
+    assert not net[1].training and not net[1].current.training
+    model.eval()
+    assert not net[0].adapters["default"].training
+
+
+def test_a_captured_step_trains_like_an_ordinary_one(rng):
+    start = LoRAModel(build_model(), LoRAConfig(2, target_modules=["3", "7"], use_dora=True))
+    randomise(start, rng)
+    x, y = images(rng), grilly.asarray([1, 5, 7])
+    found = []
+    for captured in (False, True):
+        model = copy.deepcopy(start)
+        optimizer = grilly.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+
+        def step(x, y, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = grilly.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = grilly.capture(step, state=(model, optimizer)) if captured else step
+        found.append([run(x, y).item() for _ in range(6)])
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
+    assert found[0][-1] < found[0][0]
+
+
+def test_half_precision_files_load(rng, tmp_path):
+    model = LoRAModel(Net().bfloat16(), LoRAConfig(2, target_modules=["q_proj"]))
+    randomise(model, rng)
+    model.bfloat16()
+    folder = model.save_pretrained(tmp_path)
+    stored = grilly.io.load_file(folder / "adapter_model.safetensors")
+    assert {t.dtype.name for t in stored.values()} == {"bfloat16"}
+    part = LoRAModel.from_pretrained(Net(), folder).get_layer("more.q_proj").adapters["default"]
+    assert part.lora_A.dtype == grilly.float32
+    right = model.get_layer("more.q_proj").adapters["default"].lora_A.to("float32")
+    assert np.array_equal(values(part.lora_A), values(right))
+
+
 def test_copies_and_pickles_keep_the_adapters(rng):
     import pickle
 

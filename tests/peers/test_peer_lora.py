@@ -159,6 +159,20 @@ def test_we_open_pefts_file(rng, tmp_path, case, place):
     same_gradients(loaded, model, x, atol, device)
 
 
+def test_mixtures_are_pefts_concatenations(rng, tmp_path):
+    ours, theirs, x = pair(dense, rng, "float64")
+    model = LoRAModel(ours, LoRAConfig(rank=2, alpha=3, target_modules=["0", "3"]), "a")
+    randomise(model.parameters(), rng)
+    model.add_adapter("b", LoRAConfig(rank=3, target_modules=["0", "3"], use_rslora=True))
+    randomise(model.parameters(), rng)
+    folders = {name: str(model.save_pretrained(tmp_path / name, name)) for name in "ab"}
+    right = peft.PeftModel.from_pretrained(theirs, folders["a"], "a", autocast_adapter_dtype=False)
+    right.load_adapter(folders["b"], "b", autocast_adapter_dtype=False)
+    right.add_weighted_adapter(["a", "b"], [0.3, 0.7], "both", combination_type="cat")
+    right.set_adapter("both")
+    agree(model.mix({"a": 0.3, "b": 0.7})(entered(x)), right(torch.from_numpy(x)), 1e-9)
+
+
 def test_counts_are_pefts(rng):
     for make, settings in CASES.values():
         ours, theirs, _ = pair(make, rng, "float32")

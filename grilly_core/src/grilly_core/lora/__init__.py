@@ -6,6 +6,7 @@ from grilly_core.lora.adapter import Adapter
 from grilly_core.lora.attention import LoRAAttention, SplitAttention, split_attention
 from grilly_core.lora.config import LoRAConfig
 from grilly_core.lora.conv import LoRAConv
+from grilly_core.lora.counting import calculate_lora_params
 from grilly_core.lora.layer import LoRALayer
 from grilly_core.lora.linear import LoRAEmbedding, LoRALinear, apply_lora_to_linear
 from grilly_core.lora.model import LoRAModel, get_peft_model
@@ -13,5 +14,6 @@ from grilly_core.lora.saved import SavedModule
 
 __all__ = [
     "Adapter", "LoRAAttention", "LoRAConfig", "LoRAConv", "LoRAEmbedding", "LoRALayer", "LoRALinear", "LoRAModel",
-    "SavedModule", "SplitAttention", "apply_lora_to_linear", "get_peft_model", "split_attention",
+    "SavedModule", "SplitAttention", "apply_lora_to_linear", "calculate_lora_params", "get_peft_model",
+    "split_attention",
 ]  # fmt: skip

@@ -74,7 +74,7 @@ class SplitAttention(MultiheadAttention):
         self.out_proj = attention.out_proj
         for name, layer in _split(attention).items():
             setattr(self, name, layer)
-        self.train(attention.training)
+        self.training = attention.training
 
     def _projected(self, q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
         return [self.q_proj(q), self.k_proj(k), self.v_proj(v)]
@@ -204,7 +204,7 @@ class LoRAAttention(Module):
             setattr(target, name, LoRALinear.around(getattr(target, name)).add_adapter(DEFAULT, config))
         self.attention = target
         self._roles = dict(zip(roles, names, strict=True))
-        self.train(attention.training)
+        self.training = attention.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the attention."""

@@ -50,6 +50,7 @@ class LoRALayer(Module):
     def __init__(self, base_layer: Module) -> None:
         super().__init__()
         self.base_layer = base_layer
+        self.training = base_layer.training
         self.adapters: dict[str, Adapter] = {}
         self._mix: dict[str, float] = {}
         self._enabled = True

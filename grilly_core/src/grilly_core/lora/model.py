@@ -51,7 +51,7 @@ class LoRAModel(Module):
 
     def _prepare(self, model: Module) -> None:
         self.model = model
-        self.train(model.training)
+        self.training = model.training
         self._configs: dict[str, LoRAConfig] = {}
         self._mix: dict[str, float] = {}
         self._enabled = True
@@ -118,7 +118,6 @@ class LoRAModel(Module):
         every: list[tuple[Module, Any, Module]] = [*planned.layers.values(), *planned.copies.values()]
         substitute(self.model, {id(old): new for old, new, _ in every if old is not new})
         for _, holder, part in every:
-            holder.train(self.training)
             holder.attach(name, part)
         self._configs[name] = config
 

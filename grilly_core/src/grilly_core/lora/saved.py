@@ -19,6 +19,7 @@ class SavedModule(Module):
     def __init__(self, original: Module) -> None:
         super().__init__()
         self.original = original
+        self.training = original.training
         self.copies: dict[str, Module] = {}
         self._active: str | None = None
         self._enabled = True
@@ -29,7 +30,7 @@ class SavedModule(Module):
 
     def attach(self, name: str, module: Module) -> None:
         """Add the copy of an adapter; it is not active yet."""
-        self.copies[name] = module.train(self.training)
+        self.copies[name] = module
 
     def set_active(self, weights: Mapping[str, float]) -> None:
         """Train and use the copy of the active adapter that has one; others are frozen."""
