@@ -25,6 +25,7 @@ _SUBMODULES: Final = frozenset(
         "autograd",
         "cli",
         "data",
+        "decoding",
         "fft",
         "functional",
         "io",

@@ -106,6 +106,7 @@ _SUBMODULES: Final = frozenset(
         "amp",
         "autograd",
         "data",
+        "decoding",
         "fft",
         "functional",
         "io",

@@ -15,6 +15,8 @@ from grilly_core.nn.attention_variants import __all__ as _attention_variants
 from grilly_core.nn.containers import *  # noqa: F403
 from grilly_core.nn.containers import __all__ as _containers
 from grilly_core.nn.conv import Conv1d, Conv2d, Conv3d
+from grilly_core.nn.decoders import *  # noqa: F403
+from grilly_core.nn.decoders import __all__ as _decoders
 from grilly_core.nn.dropping import *  # noqa: F403
 from grilly_core.nn.dropping import __all__ as _dropping
 from grilly_core.nn.instance_norm import *  # noqa: F403
@@ -49,6 +51,7 @@ __all__ = [
     "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
     "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "KVCache", "LSTMCell", "Linear", "Module", "Parameter",
     "RNNCell", "Unflatten", "functional", "init", "utils",
-    *_activation, *_activation_settings, *_attention, *_attention_variants, *_containers, *_dropping, *_instance_norm,
-    *_lookup, *_loss, *_norm, *_padding, *_pooling, *_pooling_more, *_positions, *_resample, *_transformer,
+    *_activation, *_activation_settings, *_attention, *_attention_variants, *_containers, *_decoders, *_dropping,
+    *_instance_norm, *_lookup, *_loss, *_norm, *_padding, *_pooling, *_pooling_more, *_positions, *_resample,
+    *_transformer,
 ]  # fmt: skip
