@@ -238,6 +238,15 @@ def test_modules_to_save_are_trained_in_copies(rng):
     assert values(model.merge_and_unload()(ids)) == pytest.approx(base + 1.0, abs=1e-6)
 
 
+def test_a_copy_holds_what_is_inside(rng):
+    net = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
+    model = LoRAModel(net, LoRAConfig(2, target_modules="all-linear", modules_to_save=["1", "1.0"]))
+    assert list(model.lora_layers()) == ["0"]
+    assert list(model.saved_modules()) == ["1"]
+    model(grilly.ones((1, 4))).sum().backward()
+    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
+
+
 @pytest.mark.parametrize(
     ("kind", "learnt"), [("none", set()), ("lora_only", {"3"}), ("all", {"0", "3", "7"})]
 )
@@ -395,6 +404,7 @@ def test_wrong_uses_are_refused(rng, capsys):
         (lambda: model.set_adapter("x"), "there are"),
         (lambda: model.delete_adapter("x"), "there are"),
         (lambda: model.save_pretrained("x", "x"), "there are"),
+        (lambda: model.mix({}).save_pretrained("x"), "name an adapter"),
         (
             lambda: model.add_adapter("c", LoRAConfig(target_modules=["x"], modules_to_save=["q_proj"])),
             "adapters already",
@@ -409,7 +419,7 @@ def test_wrong_uses_are_refused(rng, capsys):
     assert model.head is model.model.head
     with pytest.raises(AttributeError):
         model.nothing  # noqa: B018
-    model.disable_adapters()
+    model.set_adapter("default").disable_adapters()
     with pytest.raises(RuntimeError, match="enable_adapters"):
         model.merge_weights()
     model.enable_adapters()

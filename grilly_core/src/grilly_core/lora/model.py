@@ -270,11 +270,16 @@ class LoRAModel(Module):
 
     # -- files ---------------------------------------------------------------------------------------------
 
-    def save_pretrained(self, folder: str | os.PathLike[str], adapter_name: str = DEFAULT) -> Path:
+    def save_pretrained(self, folder: str | os.PathLike[str], adapter_name: str | None = None) -> Path:
         """Write an adapter to ``adapter_config.json`` and ``adapter_model.safetensors`` as peft names things.
 
-        The base model's weights are not in them. Each file is written whole or not at all. Returns the folder.
+        The base model's weights are not in them. Each file is written whole or not at all. Without a name the only
+        active adapter is written. Returns the folder.
         """
+        if adapter_name is None:
+            if len(self._mix) != 1:
+                raise ValueError(f"save_pretrained: name an adapter; {list(self._mix)} are active.")
+            adapter_name = next(iter(self._mix))
         if adapter_name not in self._configs:
             raise ValueError(f"no adapter is called {adapter_name!r}; there are {list(self._configs)}.")
         config = self._configs[adapter_name]

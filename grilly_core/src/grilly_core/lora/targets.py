@@ -61,12 +61,12 @@ def plan(model: Module, config: LoRAConfig) -> Plan:
     made = Plan()
     modules = dict(outer_modules(model))
     for name, module in modules.items():
-        if named(config.modules_to_save, name):
+        inside = any(name.startswith(f"{outer}.") for outer in made.copies)
+        if not inside and named(config.modules_to_save, name):
             saved = module if isinstance(module, SavedModule) else SavedModule(_unadapted(name, module))
             made.copies[name] = (module, saved, saved.copied())
-    kept = tuple(made.copies)
     for name, module in modules.items():
-        inside = any(name == k or name.startswith(f"{k}.") for k in kept)
+        inside = any(f"{name}.".startswith(f"{outer}.") for outer in made.copies)
         if not inside and _targeted(config, name, module):
             layer = module if isinstance(module, LoRALayer) else _adapted(name, module)
             made.layers[name] = (module, layer, layer.make_adapter(config.for_module(name)))
@@ -108,7 +108,9 @@ def _check_found(config: LoRAConfig, modules: Mapping[str, Module], made: Plan) 
             fitting = [n for n, m in modules.items() if isinstance(m, (*(k for k, _ in _KINDS), LoRALayer))]
             offered = fitting if what == "target_modules" else list(modules)
             raise ValueError(f"{what}: nothing is called {names!r}; the model has {offered}.")
-        absent = [] if isinstance(names, str) else [n for n in names if not any(named([n], f) for f in found)]
+        absent = (
+            [] if isinstance(names, str) else [n for n in names if not any(named([n], m) for m in modules)]
+        )
         if absent:
             warnings.warn(f"{what}: the model has nothing called {absent}.", UserWarning, stacklevel=5)
 
