@@ -17,9 +17,13 @@ class _Numbered(Module):
 
     _member: type = Module
 
+    def _numbers(self) -> list[str]:
+        """Names of the members; a subclass may have parameters and buffers beside them."""
+        return [name for name in self._kinds if name.isdecimal()]
+
     def _members(self) -> list[Any]:
         content = self.__dict__
-        return [content[name] for name in self._kinds]
+        return [content[name] for name in self._numbers()]
 
     def _replace(self, members: Iterable[Any]) -> None:
         new = list(members)
@@ -28,13 +32,13 @@ class _Numbered(Module):
                 raise TypeError(
                     f"{type(self).__name__}: expected a {self._member.__name__}; received {type(member).__name__}."
                 )
-        for name in list(self._kinds):
+        for name in self._numbers():
             delattr(self, name)
         for i, member in enumerate(new):
             setattr(self, str(i), member)
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len(self._numbers())
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._members())

@@ -48,13 +48,17 @@ class RemovableHandle:
 class Hooks:
     """The hooks of one module; modules without any have no such object."""
 
-    __slots__ = ("backward", "backward_pre", "post", "pre")
+    __slots__ = ("backward", "backward_pre", "load", "load_pre", "post", "pre", "save", "save_pre")
 
     def __init__(self) -> None:
         self.pre: Table = {}
         self.post: Table = {}
         self.backward_pre: Table = {}
         self.backward: Table = {}
+        self.save_pre: Table = {}
+        self.save: Table = {}
+        self.load_pre: Table = {}
+        self.load: Table = {}
 
     def add(self, kind: str, hook: Callable[..., Any], with_kwargs: bool, prepend: bool) -> RemovableHandle:
         """Register a hook and return its handle."""

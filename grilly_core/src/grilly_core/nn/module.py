@@ -249,8 +249,8 @@ class Module(Registered):
 
     # -- state ---------------------------------------------------------------------------------------------
 
-    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
-        """Return all parameters and persistent buffers by dotted name.
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+        """Return all parameters and persistent buffers by dotted name, and what `get_extra_state` gives.
 
         The result is a snapshot: training on changes nothing in it, and nothing is copied until then.
 
@@ -267,7 +267,15 @@ class Module(Registered):
         >>> sorted(grilly.nn.Linear(2, 3).state_dict())
         ['bias', 'weight']
         """
-        return {prefix + name: cell if keep_vars else cell.detach() for name, cell in state.entries(self)}
+        return state.save(self, prefix, keep_vars)
+
+    def get_extra_state(self) -> Any:
+        """Return what else belongs into the state dict, as ``_extra_state``; override it with `set_extra_state`."""
+        raise NotImplementedError(f"{type(self).__name__} has no extra state: override get_extra_state.")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` returned; called once everything else has been loaded."""
+        raise NotImplementedError(f"{type(self).__name__} has no extra state: override set_extra_state.")
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> state.IncompatibleKeys:
         """Copy values into the parameters and persistent buffers.
@@ -333,6 +341,25 @@ class Module(Registered):
     ) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` when the gradient of the output is known; it may return another."""
         return self._hook("backward_pre", hook, False, prepend)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, prefix, keep_vars)`` before a state dict is collected here or above."""
+        return self._hook("save_pre", hook, False, False)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, {})`` once a state dict has been collected; it may change it."""
+        return self._hook("save", hook, False, False)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, {}, strict, missing, unexpected, errors)`` before loading.
+
+        The state dict is a copy that the hook may change, for example to rename keys; the last three are lists.
+        """
+        return self._hook("load_pre", hook, False, False)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` once a state dict has been loaded."""
+        return self._hook("load", hook, False, False)
 
     # -- looks ---------------------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from grilly_core.tensor import Tensor
 if TYPE_CHECKING:
     from grilly_core.nn.module import Module
 
-__all__ = ["IncompatibleKeys", "destination", "entries", "load", "move"]
+__all__ = ["IncompatibleKeys", "destination", "entries", "load", "move", "save"]
 
 
 class IncompatibleKeys(NamedTuple):
@@ -36,6 +36,46 @@ def entries(module: Module, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
             yield prefix + name, buffer
     for name, child in module._of_kind("module"):
         yield from entries(child, f"{prefix}{name}.")
+
+
+_EXTRA: Final = "_extra_state"
+
+
+def extras(module: Module) -> dict[str, Module]:
+    """Return the modules with a state of their own making, by its name in a state dict."""
+    plain = _module().get_extra_state
+    return {
+        f"{path}.{_EXTRA}" if path else _EXTRA: m
+        for path, m in module.named_modules()
+        if type(m).get_extra_state is not plain
+    }
+
+
+def _module() -> type[Module]:
+    from grilly_core.nn.module import Module
+
+    return Module
+
+
+def run_hooks(
+    module: Module, kind: str, *, upwards: bool, call: Callable[[Any, Module, str], object]
+) -> None:
+    """Call ``call(hook, module, prefix)`` for the hooks of a kind, from a module down, or from below up to it."""
+    found = [(path, m) for path, m in module.named_modules() if m._hooks is not None]
+    for path, m in reversed(found) if upwards else found:
+        for hook, _ in list(getattr(m._hooks, kind).values()):
+            call(hook, m, f"{path}." if path else "")
+
+
+def save(module: Module, prefix: str, keep_vars: bool) -> dict[str, Any]:
+    """Collect a state dict; see `Module.state_dict`."""
+    run_hooks(module, "save_pre", upwards=False, call=lambda hook, m, at: hook(m, prefix + at, keep_vars))
+    found: dict[str, Any] = {
+        prefix + name: cell if keep_vars else cell.detach() for name, cell in entries(module)
+    }
+    found |= {prefix + name: m.get_extra_state() for name, m in extras(module).items()}
+    run_hooks(module, "save", upwards=True, call=lambda hook, m, at: hook(m, found, prefix + at, {}))
+    return found
 
 
 def host_array(value: Any) -> Any:
@@ -57,11 +97,21 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool) -> Incompa
         raise TypeError(
             f"load_state_dict: expected a mapping of names to tensors; received {type(state_dict).__name__}."
         )
-    cells = dict(entries(module))
-    missing = [name for name in cells if name not in state_dict]
-    unexpected = [name for name in state_dict if name not in cells]
+    state_dict = dict(state_dict)
+    missing: list[str] = []
+    unexpected: list[str] = []
+    problems: list[str] = []
+    run_hooks(
+        module,
+        "load_pre",
+        upwards=False,
+        call=lambda hook, m, at: hook(m, state_dict, at, {}, strict, missing, unexpected, problems),
+    )
+    cells, own = dict(entries(module)), extras(module)
+    missing += [name for name in (*cells, *own) if name not in state_dict]
+    unexpected += [name for name in state_dict if name not in cells and name not in own]
     values = {name: host_array(state_dict[name]) for name in cells if name in state_dict}
-    problems = [
+    problems += [
         f"{name}: the module has shape {tuple(cells[name].shape)}, the state dict {tuple(v.shape)}"
         for name, v in values.items()
         if tuple(v.shape) != tuple(cells[name].shape)
@@ -77,7 +127,12 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool) -> Incompa
         ready = {name: _converted(v, cells[name]) for name, v in values.items()}
         for name, value in ready.items():
             cells[name].copy_(value)
-    return IncompatibleKeys(missing, unexpected)
+    for name, owner in own.items():
+        if name in state_dict:
+            owner.set_extra_state(state_dict[name])
+    keys = IncompatibleKeys(missing, unexpected)
+    run_hooks(module, "load", upwards=True, call=lambda hook, m, at: hook(m, keys))
+    return keys
 
 
 def _converted(value: Any, cell: Tensor) -> Tensor:
