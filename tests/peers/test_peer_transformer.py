@@ -154,6 +154,53 @@ def test_activations_by_name_and_by_function(activation):
     np.testing.assert_allclose(host(ours(x)), host(theirs(torch.from_numpy(x))), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_rotary_positions_reach_queries_and_keys(batch_first):
+    # the oracle is the layer written out around the function, whose turns are tested against their definition
+    layer = nn.TransformerEncoderLayer(8, 2, 12, 0.0, norm_first=True, batch_first=batch_first, use_rope=True)
+    x = grilly.randn(2, 5, 8)
+    q, k, v = layer.self_attn._projected(*[layer.norm1(x)] * 3)
+    rope = nn.RotaryEmbedding(4)
+    q, k, v = (y.reshape(2, 5, 2, 4) for y in (q, k, v))
+    q, k = rope(q), rope(k)
+    y = nn.functional.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
+    y = x + layer.self_attn.out_proj(y.transpose(1, 2).reshape(2, 5, 8))
+    want = y + layer.linear2(nn.functional.relu(layer.linear1(layer.norm2(y))))
+    got = layer(x if batch_first else x.transpose(0, 1), is_causal=True)
+    np.testing.assert_allclose(
+        host(got if batch_first else got.transpose(0, 1)), host(want), rtol=1e-5, atol=1e-5
+    )
+    decoder = nn.TransformerDecoderLayer(8, 2, 12, 0.0, use_rope=True)
+    plain = nn.TransformerDecoderLayer(8, 2, 12, 0.0)
+    plain.load_state_dict(decoder.state_dict())
+    assert (host(decoder(x, x)) != host(plain(x, x))).any()
+
+
+@pytest.mark.parametrize("form", ["batch-first", "batch-second", "no-batch"])
+def test_prosody_is_the_bias_of_the_definition(form):
+    # the oracle is PyTorch's layer with the bias as a mask
+    ours = nn.TransformerEncoderLayer(8, 2, 12, 0.0, batch_first=form == "batch-first", use_prosody=True)
+    theirs = torch.nn.TransformerEncoderLayer(8, 2, 12, 0.0, batch_first=form == "batch-first")
+    state = {k: v for k, v in ours.state_dict().items() if k != "prosody_weight"}
+    theirs.load_state_dict({k: torch.tensor(host(v)) for k, v in state.items()})
+    rng = np.random.default_rng(0)
+    shape = {"batch-first": (3, 5, 8), "batch-second": (5, 3, 8), "no-batch": (5, 8)}[form]
+    x, prosody = rng.normal(size=shape).astype(np.float32), rng.normal(size=(3, 5, 2)).astype(np.float32)
+    prosody = prosody[0] if form == "no-batch" else prosody
+    bias = 0.3 * np.einsum("bjp,hp->bhj", prosody.reshape(-1, 5, 2), host(ours.prosody_weight))
+    mask = np.repeat(bias.reshape(-1, 1, 5), 5, axis=1)
+    encoder = nn.TransformerEncoder(ours, 1)
+    p = grilly.asarray(prosody).requires_grad_()
+    y = encoder(grilly.asarray(x), prosody=p)
+    want = theirs(torch.from_numpy(x), src_mask=torch.from_numpy(mask))
+    np.testing.assert_allclose(host(y), host(want), rtol=1e-4, atol=1e-5)
+    (y**2).sum().backward()
+    assert host(p.grad).any() and host(encoder.layers[0].prosody_weight.grad).any()
+    assert ours(grilly.asarray(x)).shape == shape  # without it the layer is plain
+    with pytest.raises(TypeError, match="use_prosody"):
+        nn.TransformerEncoderLayer(8, 2, 12)(grilly.asarray(x), prosody=prosody)
+
+
 def test_dropout_acts_in_training_only():
     # the oracle is the definition: with p = 1 only the residual path is left
     layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=1.0, norm_first=True)

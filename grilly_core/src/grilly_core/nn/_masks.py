@@ -13,7 +13,7 @@ from grilly_core.ops.math import logical_and, logical_not, where
 from grilly_core.ops.reduce import any as any_
 from grilly_core.tensor import Tensor
 
-__all__ = ["additive", "blocking", "causal", "combined", "keeping", "padding", "weights_of"]
+__all__ = ["additive", "blocking", "causal", "combined", "keeping", "padding", "prosody_bias", "weights_of"]
 
 Scores = tuple[int, int, int, int]
 
@@ -87,6 +87,21 @@ def additive(mask: Tensor, like: Tensor) -> Tensor:
         return mask
     zero = like.new_zeros(())
     return where(mask, zero, zero - math.inf)
+
+
+def prosody_bias(prosody: Any, weight: Tensor, strength: float, keys: tuple[int, int]) -> Tensor:
+    """Return ``strength * prosody @ weight^T`` as a mask of the heads and keys, (N, H, 1, S).
+
+    `prosody` is (N, S, P), or (N, P) for the same at every key; `weight` is (H, P), and `keys` is (N, S).
+    """
+    p = prosody if isinstance(prosody, Tensor) else as_tensor(prosody, weight)
+    width = weight.shape[1]
+    if tuple(p.shape) not in ((*keys, width), (keys[0], width)):
+        raise ShapeError(
+            f"prosody: expected shape {(*keys, width)} or {(keys[0], width)}; received {tuple(p.shape)}."
+        )
+    p = p if p.ndim == 3 else p.unsqueeze(1)
+    return (p @ weight.transpose(0, 1) * strength).transpose(1, 2).unsqueeze(2)
 
 
 def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:

@@ -13,6 +13,7 @@ from grilly_core.nn import _masks, init
 from grilly_core.nn.linear import DeviceLike, Linear, positive
 from grilly_core.nn.module import Module
 from grilly_core.nn.parameter import Parameter
+from grilly_core.nn.positions import RotaryEmbedding
 from grilly_core.ops.creation import zeros
 from grilly_core.ops.nn_conv import linear
 from grilly_core.ops.structure import concat
@@ -44,6 +45,8 @@ class MultiheadAttention(Module):
         Whether the inputs are (N, L, E) instead of (L, N, E).
     device : Device or str, optional
     dtype : DType, optional
+    rope : RotaryEmbedding, optional
+        Turns queries and keys by their positions.
 
     Attributes
     ----------
@@ -73,10 +76,12 @@ class MultiheadAttention(Module):
     bias_k: Parameter | None
     bias_v: Parameter | None
 
+    rope: RotaryEmbedding | None
+
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
         add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
-        device: DeviceLike = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: Any = None, *, rope: RotaryEmbedding | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         positive(embed_dim=embed_dim, num_heads=num_heads)
@@ -98,6 +103,7 @@ class MultiheadAttention(Module):
         how: dict[str, Any] = {"device": device, "dtype": dtype}
         self._create(bias, add_bias_kv, how)
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias, **how)
+        self.register_module("rope", rope)
         self.reset_parameters()
 
     def _create(self, bias: bool, add_bias_kv: bool, how: dict[str, Any]) -> None:
@@ -159,6 +165,8 @@ class MultiheadAttention(Module):
         n, length, keys = q.shape[0], q.shape[1], k.shape[1]
         scores = (n, self.num_heads, length, keys)
         q, k, v = self._projected(q, k, v)
+        if self.rope is not None:
+            q, k = self._turned(self.rope, q), self._turned(self.rope, k)
         masks = [
             read(given, scores, name, q)
             for read, given, name in (
@@ -237,6 +245,10 @@ class MultiheadAttention(Module):
         if self.add_zero_attn:
             k, v = (concat([x, x.new_zeros((n, 1, e))], axis=1) for x in (k, v))
         return k, v
+
+    def _turned(self, rope: RotaryEmbedding, x: Tensor) -> Tensor:
+        split = x.reshape((*x.shape[:2], self.num_heads, self.head_dim))
+        return rope(split).reshape(tuple(x.shape))  # type: ignore[no-any-return]
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.reshape((*x.shape[:2], self.num_heads, self.head_dim)).transpose(1, 2)

@@ -242,15 +242,8 @@ class ProsodyModulatedAttention(Module):
         need_weights : bool
         """
         like = self.prosody_weight
-        p = prosody if isinstance(prosody, Tensor) else as_tensor(prosody, like)
         n, keys = key.shape[:2]
-        if tuple(p.shape) not in ((n, keys, self.prosody_dim), (n, self.prosody_dim)):
-            raise ShapeError(
-                f"prosody: expected shape {(n, keys, self.prosody_dim)} or {(n, self.prosody_dim)}; received "
-                f"{tuple(p.shape)}."
-            )
-        p = p if p.ndim == 3 else p.unsqueeze(1)
-        bias = (p @ like.transpose(0, 1) * self.prosody_strength).transpose(1, 2).unsqueeze(2)
+        bias = _masks.prosody_bias(prosody, like, self.prosody_strength, (n, keys))
         masks = [bias]
         if mask is not None:
             scores = (n, self.attention.num_heads, query.shape[1], keys)

@@ -11,12 +11,15 @@ from grilly_core.apply import as_tensor
 from grilly_core.errors import ShapeError
 from grilly_core.functional.activations import gelu, relu, silu
 from grilly_core.nn import init
+from grilly_core.nn._masks import prosody_bias
 from grilly_core.nn.attention import MultiheadAttention
 from grilly_core.nn.containers import ModuleList
 from grilly_core.nn.linear import DeviceLike, Dropout, Linear, positive
 from grilly_core.nn.module import Module
 from grilly_core.nn.norm import LayerNorm
-from grilly_core.ops.creation import full
+from grilly_core.nn.parameter import Parameter
+from grilly_core.nn.positions import RotaryEmbedding
+from grilly_core.ops.creation import full, zeros
 from grilly_core.ops.creation import triu as upper
 from grilly_core.random import Generator
 from grilly_core.tensor import Tensor
@@ -27,6 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 Activation = str | Callable[[Any], Tensor]
+_PROSODY_STRENGTH = 0.3  # as in `ProsodyModulatedAttention`
 _ACTIVATIONS: dict[str, Callable[[Any], Tensor]] = {"relu": relu, "gelu": gelu, "silu": silu}
 
 
@@ -49,6 +53,10 @@ def _activation(given: Activation) -> Callable[[Any], Tensor]:
             f"activation: expected one of {sorted(_ACTIVATIONS)} or a function; received {given!r}."
         )
     return _ACTIVATIONS[given]
+
+
+def _rope(wanted: bool, d_model: int, nhead: int) -> RotaryEmbedding | None:
+    return RotaryEmbedding(d_model // nhead, use_precomputed=False) if wanted else None
 
 
 class _Layer(Module):
@@ -91,6 +99,11 @@ class TransformerEncoderLayer(_Layer):
         Whether projections and normalisations have biases.
     device : Device or str, optional
     dtype : DType, optional
+    use_rope : bool
+        Whether queries and keys are turned by their positions (`RotaryEmbedding`).
+    use_prosody : bool
+        Whether there is a ``prosody_weight``, (nhead, 2), by which the prosody of the keys shifts the scores, as in
+        `ProsodyModulatedAttention`.
 
     Examples
     --------
@@ -99,14 +112,24 @@ class TransformerEncoderLayer(_Layer):
     (5, 3, 8)
     """
 
+    prosody_weight: Parameter | None
+
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: DeviceLike = None, dtype: Any = None,
+        norm_first: bool = False, bias: bool = True, device: DeviceLike = None, dtype: Any = None, *,
+        use_rope: bool = False, use_prosody: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(activation, norm_first)
         how: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **how)
+        self.self_attn = MultiheadAttention(
+            d_model,
+            nhead,
+            dropout=dropout,
+            batch_first=batch_first,
+            rope=_rope(use_rope, d_model, nhead),
+            **how,
+        )
         self.linear1 = Linear(d_model, dim_feedforward, **how)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **how)
@@ -114,22 +137,43 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **how)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
+        self.register_parameter("prosody_weight", None)
+        if use_prosody:
+            self.prosody_weight = Parameter(zeros((nhead, 2), device=device, dtype=dtype))
+            init.xavier_uniform_(self.prosody_weight)
 
     def forward(
-        self, src: Tensor, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
-    ) -> Tensor:
+        self, src: Tensor, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False, *,
+        prosody: Any = None,
+    ) -> Tensor:  # fmt: skip
         """Map (L, N, E), with `batch_first` (N, L, E), or (L, E) to the same shape.
 
         `src_mask` and `src_key_padding_mask` are the ``attn_mask`` and ``key_padding_mask`` of
         `MultiheadAttention` (True drops); with `is_causal` each position sees those up to it, with or without a mask.
+        `prosody`, (N, L, 2) whatever the layout of `src`, is for layers with `use_prosody`; without it they are plain.
         """
+        src = src if isinstance(src, Tensor) else as_tensor(src, self.linear1.weight)
+        bias = None if prosody is None else self._bias(src, prosody)
 
         def attend(x: Tensor) -> Tensor:
-            y, _ = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)
+            y, _ = self.self_attn(
+                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal, mask=bias
+            )
             return y  # type: ignore[no-any-return]
 
         x = self._around(src, self.norm1, self.dropout1, attend)
         return self._around(x, self.norm2, self.dropout2, self._forward)
+
+    def _bias(self, src: Tensor, prosody: Any) -> Tensor:
+        """Return what the prosody adds to the scores."""
+        if self.prosody_weight is None:
+            raise TypeError("prosody: this layer was made without use_prosody=True.")
+        shape = tuple(src.shape[:-1]) if src.ndim == 3 else (src.shape[0], 1)
+        keys = shape if self.self_attn.batch_first and src.ndim == 3 else shape[::-1]
+        given = prosody if isinstance(prosody, Tensor) else as_tensor(prosody, self.prosody_weight)
+        if src.ndim == 2:
+            given = given.unsqueeze(0)
+        return prosody_bias(given, self.prosody_weight, _PROSODY_STRENGTH, (keys[0], keys[1]))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -141,6 +185,8 @@ class TransformerDecoderLayer(_Layer):
         As for `TransformerEncoderLayer`.
     device : Device or str, optional
     dtype : DType, optional
+    use_rope : bool
+        Whether queries and keys of the self-attention are turned by their positions.
 
     Examples
     --------
@@ -153,11 +199,19 @@ class TransformerDecoderLayer(_Layer):
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: DeviceLike = None, dtype: Any = None,
+        norm_first: bool = False, bias: bool = True, device: DeviceLike = None, dtype: Any = None, *,
+        use_rope: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(activation, norm_first)
         how: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **how)
+        self.self_attn = MultiheadAttention(
+            d_model,
+            nhead,
+            dropout=dropout,
+            batch_first=batch_first,
+            rope=_rope(use_rope, d_model, nhead),
+            **how,
+        )
         self.multihead_attn = MultiheadAttention(
             d_model, nhead, dropout=dropout, batch_first=batch_first, **how
         )
@@ -229,12 +283,16 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
 
     def forward(
-        self, src: Tensor, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
-    ) -> Tensor:
+        self, src: Tensor, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None, *,
+        prosody: Any = None,
+    ) -> Tensor:  # fmt: skip
         """Pass `src` through all layers; the arguments are theirs."""
         x = src
+        more = {} if prosody is None else {"prosody": prosody}  # layers of others need not know of it
         for layer in self.layers:
-            x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+            x = layer(
+                x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal), **more
+            )
         return x if self.norm is None else self.norm(x)
 
 
