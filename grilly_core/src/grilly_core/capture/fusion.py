@@ -210,7 +210,8 @@ class _Fusion:
             if self.needed(out.slot, start, stop):
                 stored[out.slot] = (operands[out.slot], out)
         most_inputs, most_outputs = self.runtime.max_fused
-        if len(stored) > most_outputs or len(external) > most_inputs:  # half of a chain reads what the other stores
+        # half of a chain reads what the other half stores
+        if len(stored) > most_outputs or len(external) > most_inputs:
             middle = (start + stop) // 2
             return [*self.emitted(start, middle), *self.emitted(middle, stop)]
         chain = Chain(
