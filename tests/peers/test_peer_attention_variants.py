@@ -57,6 +57,19 @@ def test_rotary_embedding(place, interleaved, use_precomputed):
     np.testing.assert_array_equal(host(rope(a, offset=5)), host(rope(a, np.arange(5, 9))))
 
 
+@pytest.mark.parametrize("device", ["cpu", "vulkan:0"])
+@pytest.mark.parametrize("use_precomputed", [False, True])
+def test_rotary_embedding_in_a_captured_step(device, use_precomputed):
+    # the oracle is the same call outside of the capture
+    need("cpu-float32" if device == "cpu" else "vulkan-float32")
+    rope = nn.RotaryEmbedding(4, use_precomputed=use_precomputed)
+    x = grilly.randn(1, 3, 2, 4).to(device)
+    want = host(rope(x))
+    step = grilly.capture(lambda t: rope(t))
+    for _ in range(3):
+        np.testing.assert_array_equal(host(step(x)), want)
+
+
 def test_rotary_embedding_keeps_norms_and_depends_on_distance_only():
     rng = np.random.default_rng(1)
     rope = nn.RoPE(8)

@@ -32,9 +32,12 @@ def _tables(
 ) -> tuple[Tensor, Tensor]:
     """Return cosines and sines, (length, head_dim / 2): all layers of a model share them."""
     angles = np.arange(length)[:, None] * _speeds(head_dim, base, scaling)
-    return asarray(np.cos(angles), dtype=dtype, device=device), asarray(
-        np.sin(angles), dtype=dtype, device=device
-    )
+    tables = [asarray(f(angles), dtype=dtype, device=device) for f in (np.cos, np.sin)]
+    for table in tables:
+        table._value.buffer.constant = (
+            True  # so a captured step may use it, though it is in no module's state
+        )
+    return tables[0], tables[1]
 
 
 class RotaryEmbedding(Module):
