@@ -225,3 +225,14 @@ def test_what_nobody_reads_is_not_replayed(fuse):
         "mul",
         "sum",
     ]  # the copy keeps the state in its place
+
+
+def test_results_without_elements():
+    """What has no elements is launched by nothing, and still has a place."""
+    step = grilly.capture(
+        lambda x: (grilly.concat([x[:0] + 1, x[:0] * 2]), grilly.concat([x[:0], x[:0]]).sum())
+    )
+    for _ in range(4):
+        empty, total = step(grilly.ones((2, 3)))
+        assert empty.shape == (0, 3)
+        assert total.item() == 0.0

@@ -107,6 +107,9 @@ class Program:
             for ref in (*entry.ins, *entry.outs):
                 if ref is not None:
                     last[ref.slot] = i
+        for slot, role in enumerate(self.roles):  # what no launch makes, since it has no elements
+            if role == "temporary" and not self.specs[slot].size:
+                self._buffers[slot] = self._fresh(slot)
         kept = _lasting(self.record)
         least = 0 if self._prepare is None else _SHARED_BYTES
         free: dict[int, list[Buffer]] = {}
