@@ -122,6 +122,7 @@ def gru_cell_vjp(g: Tensor, gates: Tensor, state: Tensor) -> tuple[Tensor, Tenso
 
 def _lstm_samples(s: Samples) -> None:
     s.case(s.f32(3, 20), s.f32(3, 20), s.f32(3, 5))
+    s.case(s.f32(0, 20), s.f32(0, 20), s.f32(0, 5))
     s.error(ShapeError, "lstm_cell", s.f32(3, 20), s.f32(3, 16), s.f32(3, 5))
 
 
@@ -132,6 +133,7 @@ def _(s: Samples) -> None:
 
 def _gru_samples(s: Samples) -> None:
     s.case(s.f32(3, 15), s.f32(3, 15), s.f32(3, 5))
+    s.case(s.f32(0, 15), s.f32(0, 15), s.f32(0, 5))
     s.error(ShapeError, "gru_cell", s.f32(3, 15), s.f32(3, 15), s.f32(3, 4))
 
 

@@ -288,6 +288,7 @@ def _(s: Samples) -> None:
 @lstm_layer.samples
 def _(s: Samples) -> None:
     s.case(s.f32(4, 3, 8), s.f32(8, 2), s.f32(3, 2), s.f32(3, 2))
+    s.case(s.f32(4, 0, 8), s.f32(8, 2), s.f32(0, 2), s.f32(0, 2))
     s.case(s.f32(4, 3, 8), s.f32(8, 2), s.f32(3, 2), s.f32(3, 2), None, _lengths(s))
     s.case(s.f32(4, 3, 12), s.f32(12, 2), s.f32(3, 2), s.f32(3, 3), s.f32(2, 3), _lengths(s), reverse=True)
     s.error(ShapeError, "lstm_layer", s.f32(4, 3, 9), s.f32(9, 2), s.f32(3, 2), s.f32(3, 2))
