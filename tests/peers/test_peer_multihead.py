@@ -159,6 +159,39 @@ def test_a_query_that_sees_nothing_gives_the_bias_and_finite_gradients(need_weig
     assert all(np.isfinite(host(t.grad)).all() for t in (x, *layer.parameters()))
 
 
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize(
+    "shapes", [((3, 0, 4), (3, 0, 4)), ((0, 2, 4), (3, 2, 4)), ((3, 2, 4), (0, 2, 4)), ((0, 4), (0, 4))]
+)
+def test_empty_inputs(shapes, need_weights):
+    # the oracle is the definition: a query with no keys has the bias of the output for its output
+    layer = nn.MultiheadAttention(4, 2)
+    q, k = (grilly.zeros(s).requires_grad_() for s in shapes)
+    y, weights = layer(q, k, k, need_weights=need_weights, is_causal=True)
+    assert y.shape == q.shape
+    if need_weights:
+        assert weights.shape == (*q.shape[1:-1], q.shape[0], k.shape[0])
+    if not k.shape[0]:
+        np.testing.assert_array_equal(host(y), np.broadcast_to(host(layer.out_proj.bias), q.shape))
+    y.sum().backward()
+    assert q.grad.shape == q.shape and k.grad.shape == k.shape
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_gradients_of_gradients_equal_torch(need_weights):
+    rng = np.random.default_rng(1)
+    ours, theirs = paired(lambda m: m.MultiheadAttention(4, 2), rng, "cpu-float64")
+    x = rng.normal(size=(3, 2, 4))
+    a, b = grilly.asarray(x, dtype="float64").requires_grad_(), torch.from_numpy(x).requires_grad_()
+    (g,) = grilly.autograd.grad(
+        (ours(a, a, a, need_weights=need_weights)[0] ** 2).sum(), a, create_graph=True
+    )
+    (h,) = torch.autograd.grad((theirs(b, b, b)[0] ** 2).sum(), b, create_graph=True)
+    (g**2).sum().backward()
+    (h**2).sum().backward()
+    np.testing.assert_allclose(host(a.grad), host(b.grad), rtol=1e-9, atol=1e-9)
+
+
 def test_dropout_acts_in_training_only():
     # the oracle is the definition: with p = 1 nothing but the bias is left
     layer = nn.MultiheadAttention(4, 2, dropout=1.0)

@@ -106,6 +106,8 @@ def prosody_bias(prosody: Any, weight: Tensor, strength: float, keys: tuple[int,
 
 def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     """Return the softmax over the keys; a query that sees none has weights of zero, in the gradients too."""
+    if scores.shape[3] == 0:
+        return scores
     if is_causal:
         seen = causal(scores.shape[2], scores.shape[3], scores)
         mask = combined([seen] if mask is None else [seen, mask], scores)
