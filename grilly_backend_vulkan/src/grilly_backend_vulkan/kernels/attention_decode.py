@@ -15,6 +15,7 @@ __all__ = ["register"]
 _MOST_ROWS: Final = 8  # queries of the heads that share keys
 _PART: Final = 256  # keys of a work group
 _WIDEST: Final = 256
+_LANES: Final = 8  # that share a key
 _WAYS: Final = {
     code: Way(f"attention_decode{{kind}}_{code}", code, 4, {_WIDEST: 1}, {}, narrow=True)
     for code in ("f32", "f16", "bf16")
@@ -41,7 +42,8 @@ def _decode(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -
     stats = stream.scratch(8 * rows * parts) if parts > 1 else None
     sizes = attention.sizes(stream, attrs, q, k, v, (*lines, lines[0]), extra)
     constants = attention.constants(way, attrs, lines, extra)
-    shape = (_power_of_two(_rows(q, k)), _power_of_two(-(-width // 4)), parts == 1)
+    each = _power_of_two(-(-q.shape[3] // (4 * _LANES)))
+    shape = (_power_of_two(_rows(q, k)), _power_of_two(-(-width // 4)), parts == 1, each)
     pipeline = stream.pipeline(way.name.format(kind=""), (*constants, *shape))
     views = (outs[0], log_sum, sums, stats, *(x.view for x in lines))
     groups = grid(parts * q.shape[0] * k.shape[1])

@@ -5,8 +5,10 @@ layout(constant_id = 4) const bool WIDE = true;      // four neighbours are alig
 layout(constant_id = 5) const uint ROWS = 1;         // at least as many as there are
 layout(constant_id = 6) const uint VALUE_QUADS = 16; // a power of two, at least a quarter of the values' width
 layout(constant_id = 7) const bool ALONE = true;     // there is one part
+layout(constant_id = 8) const uint EACH = 4;         // quads of a line that a lane takes
 const uint WIDEST = 256, TOGETHER = PART / VALUE_QUADS;
 const uint LANES_ = 8, TURNS = LANES_;  // that share a key, so that they read neighbouring elements
+const bool HELD = ROWS * EACH <= 16;    // a lane's share of the queries fits registers: reading it each time cost most
 const uint AHEAD = 4;                   // values that are read before any is used
 
 shared vec4 queries_[ROWS * WIDEST / 4];
@@ -48,14 +50,23 @@ void load_queries(Sizes sizes, uint batch, uint group, uint rows, uint quads) {
 void score_keys(Sizes sizes, uint batch, uint group, uint part, uint quads, out float score[ROWS]) {
     uint l = gl_LocalInvocationIndex, lane = l % LANES_;
     uint64_t keys = push.k + (int64_t(batch) * sizes.k[0] + int64_t(group) * sizes.k[1]) * SIZE;
+    vec4 held[HELD ? ROWS : 1][HELD ? EACH : 1];
+    if (HELD)
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r)
+            [[unroll]] for (uint i = 0u; i < EACH; ++i)
+                held[r][i] = queries_[r * WIDEST / 4 + min(lane + i * LANES_, quads - 1u)];
     float piece[TURNS][ROWS];
     [[unroll]] for (uint t = 0u; t < TURNS; ++t) {
         uint key = part * PART + t * (PART / LANES_) + l / LANES_;
         uint64_t at = keys + int64_t(key) * sizes.k[2] * SIZE;
         [[unroll]] for (uint r = 0u; r < ROWS; ++r) piece[t][r] = 0.0;
-        for (uint d = lane; d < quads && key < end; d += LANES_) {
+        if (key >= end) continue;
+        [[unroll]] for (uint i = 0u; i < EACH; ++i) {
+            uint d = lane + i * LANES_;
+            if (d >= quads) continue;
             vec4 four = four_at(at, d * 4u, sizes.width);
-            [[unroll]] for (uint r = 0u; r < ROWS; ++r) piece[t][r] += dot(queries_[r * WIDEST / 4 + d], four);
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r)
+                piece[t][r] += dot(HELD ? held[HELD ? r : 0u][HELD ? i : 0u] : queries_[r * WIDEST / 4 + d], four);
         }
     }
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
