@@ -76,7 +76,7 @@ class MultiheadAttention(Module):
     bias_k: Parameter | None
     bias_v: Parameter | None
 
-    rope: RotaryEmbedding | None
+    rope: RotaryEmbedding | None = None  # so that subclasses with parameters of their own need not set it
 
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
@@ -103,7 +103,8 @@ class MultiheadAttention(Module):
         how: dict[str, Any] = {"device": device, "dtype": dtype}
         self._create(bias, add_bias_kv, how)
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias, **how)
-        self.register_module("rope", rope)
+        if rope is not None:
+            self.rope = rope
         self.reset_parameters()
 
     def _create(self, bias: bool, add_bias_kv: bool, how: dict[str, Any]) -> None:
