@@ -301,3 +301,13 @@ def test_settings_are_kept_in_a_file(tmp_path):
     assert config.for_module("x.ba").rank == 4
     with pytest.raises(ValueError, match="unknown settings"):
         LoRAConfig.from_dict({"r": 3})
+
+
+def test_split_attention_keeps_rotary_positions():
+    grilly.manual_seed(0)
+    rope = grilly.nn.RotaryEmbedding(4)
+    attention = grilly.nn.MultiheadAttention(8, 2, batch_first=True, rope=rope)
+    x = grilly.randn(2, 5, 8)
+    expected, _ = attention(x, x, x)
+    found, _ = grilly.lora.SplitAttention(attention)(x, x, x)
+    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), atol=1e-6)

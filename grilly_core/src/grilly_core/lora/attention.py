@@ -72,6 +72,8 @@ class SplitAttention(MultiheadAttention):
         self.register_parameter("bias_k", attention.bias_k)
         self.register_parameter("bias_v", attention.bias_v)
         self.out_proj = attention.out_proj
+        if attention.rope is not None:
+            self.rope = attention.rope
         for name, layer in _split(attention).items():
             setattr(self, name, layer)
         self.training = attention.training

@@ -402,16 +402,21 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
     return out
 
 
+def _zero_of(x: Any) -> Any:
+    """A zero that keeps the dtype: the number 0 would make booleans integers."""
+    return False if x.dtype is dtypes.bool_ else 0
+
+
 @op("tril")
 def _tril(x: Any, *, k: int = 0) -> Tensor:
     """The lower triangle of matrices: zero above the k-th diagonal."""
-    return p.where(tri_mask(rows=x.shape[-2], cols=x.shape[-1], k=k), x, 0)
+    return p.where(tri_mask(rows=x.shape[-2], cols=x.shape[-1], k=k), x, _zero_of(x))
 
 
 @op("triu")
 def _triu(x: Any, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices: zero below the k-th diagonal."""
-    return p.where(tri_mask(rows=x.shape[-2], cols=x.shape[-1], k=k - 1), 0, x)
+    return p.where(tri_mask(rows=x.shape[-2], cols=x.shape[-1], k=k - 1), _zero_of(x), x)
 
 
 for _tri, _oracle in ((_tril, np.tril), (_triu, np.triu)):
@@ -421,6 +426,7 @@ for _tri, _oracle in ((_tril, np.tril), (_triu, np.triu)):
     def _(s: Any) -> None:
         s.case(s.f32(3, 4), k=1)
         s.case(s.f32(2, 3, 3))
+        s.case(s.f32(3, 3) > 0)
 
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
