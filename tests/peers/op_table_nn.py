@@ -52,6 +52,12 @@ SPARSE = ((lambda x, a, k: k.get("sparse", False), "sparse gradients"),)
 NOTHING = (lambda x, a, k: x.numel() == 0, "no elements along the axis")
 REVIEWED: dict[str, Any] = {
     "softmin": (NOTHING,),
+    "triplet_margin_with_distance_loss": (
+        (
+            lambda x, a, k: isinstance(k.get("distance_function"), torch.nn.Module),
+            "a distance that is a module of PyTorch and takes only its tensors",
+        ),
+    ),
     "pad": ((lambda x, a, k: len(a) > 1 and a[1] != "constant" and min(a[0]) < 0, "cropping with mode"),),
     "prelu": ((lambda x, a, k: x.ndim == 0, "one weight for a 0-d input"),),
     "scaled_dot_product_attention": ((lambda x, a, k: k.get("dropout_p", 0) > 0, "random values: dropout"),),

@@ -19,6 +19,12 @@ from grilly_core.functional.lookup import *  # noqa: F403
 from grilly_core.functional.lookup import __all__ as _lookup
 from grilly_core.functional.losses import *  # noqa: F403
 from grilly_core.functional.losses import __all__ as _losses
+from grilly_core.functional.losses_ctc import *  # noqa: F403
+from grilly_core.functional.losses_ctc import __all__ as _losses_ctc
+from grilly_core.functional.losses_likelihood import *  # noqa: F403
+from grilly_core.functional.losses_likelihood import __all__ as _losses_likelihood
+from grilly_core.functional.losses_margin import *  # noqa: F403
+from grilly_core.functional.losses_margin import __all__ as _losses_margin
 from grilly_core.functional.normalising import *  # noqa: F403
 from grilly_core.functional.normalising import __all__ as _normalising
 from grilly_core.functional.pooling import *  # noqa: F403
@@ -31,6 +37,7 @@ from grilly_core.functional.transposed import *  # noqa: F403
 from grilly_core.functional.transposed import __all__ as _transposed
 
 __all__ = [
-    *_activations, *_attention, *_dropping, *_folding, *_layers, *_lookup, *_losses, *_normalising, *_pooling,
-    *_pooling_more, *_resample, *_transposed,
+    *_activations, *_attention, *_dropping, *_folding, *_layers, *_lookup, *_losses,
+    *_losses_ctc, *_losses_likelihood, *_losses_margin, *_normalising, *_pooling, *_pooling_more,
+    *_resample, *_transposed,
 ]  # fmt: skip
