@@ -25,7 +25,7 @@ float backward(float g, float y) {
     if (OP == 4) return g * (1.0 - y * y);
     if (OP == 6) {
         float density = own_exp(-0.5 * y * y) * 0.398942280;
-        return g * (0.5 * (1.0 + own_erf(y * 0.707106781)) + y * density);
+        return g * (0.5 * (1.0 + smooth_erf(y * 0.707106781)) + y * density);
     }
     if (OP == 8) {
         float t = own_tanh(bent(y)), slope = 0.797884561 * (1.0 + 0.134145 * y * y);

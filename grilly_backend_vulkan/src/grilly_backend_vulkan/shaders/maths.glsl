@@ -191,23 +191,35 @@ float own_tanh(float x) {
     return x < 0.0 ? -y : y;
 }
 
-// One rational for all x, so that neighbours of different size take one path: x P(x^2) / Q(x^2), whose greatest
-// relative error was made least over |x| <= 3.92, where erf rounds to 1. It is good to 3e-7.
 float own_erf(float x) {
-    float held = clamp(x, -3.92, 3.92), z = held * held;
-    float p = 2.05008701e-6;
-    p = fma(p, z, 2.84883543e-4);
-    p = fma(p, z, 3.76564078e-3);
-    p = fma(p, z, 5.27487956e-2);
-    p = fma(p, z, 1.90406978e-1);
-    p = fma(p, z, 1.12837911);
-    float q = 3.80917554e-5;
-    q = fma(q, z, 1.1625418e-3);
-    q = fma(q, z, 1.49692642e-2);
-    q = fma(q, z, 1.1410933e-1);
-    q = fma(q, z, 5.02076507e-1);
-    q = fma(q, z, 1.0);
-    return is_nan(x) ? x : clamp(held * p / q, -1.0, 1.0);
+    float size = abs(x);
+    if (is_nan(x)) return x;
+    if (size < 1.0) {
+        float z = x * x;
+        float p = -9.67359065e-6;
+        p = p * z + 1.12682538e-4;
+        p = p * z - 8.48439654e-4;
+        p = p * z + 5.22105341e-3;
+        p = p * z - 2.68654383e-2;
+        p = p * z + 1.12837826e-1;
+        p = p * z - 3.76126385e-1;
+        p = p * z + 1.12837917;
+        return p * x;
+    }
+    float y = 1.0;
+    if (size < 4.0) {
+        float p = 1.6140616e-6;  // log(1 - erf(x))
+        p = p * size - 4.55906224e-5;
+        p = p * size + 5.92769538e-4;
+        p = p * size - 4.74022234e-3;
+        p = p * size + 2.63647444e-2;
+        p = p * size - 1.09978245e-1;
+        p = p * size - 6.31937094e-1;
+        p = p * size - 1.13016668;
+        p = p * size + 3.03212968e-4;
+        y = 1.0 - own_exp(p);
+    }
+    return x < 0.0 ? -y : y;
 }
 
 float own_sqrt(float x) {
