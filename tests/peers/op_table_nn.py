@@ -49,9 +49,7 @@ def is_complex(x: Any, a: Any, k: Any) -> bool:
 LEGACY = (legacy, "size_average and reduce, which reduction has replaced")
 COMPLEX = (is_complex, "complex input")
 SPARSE = ((lambda x, a, k: k.get("sparse", False), "sparse gradients"),)
-NOTHING = (lambda x, a, k: x.numel() == 0, "no elements along the axis")
 REVIEWED: dict[str, Any] = {
-    "softmin": (NOTHING,),
     "triplet_margin_with_distance_loss": (
         (
             lambda x, a, k: isinstance(k.get("distance_function"), torch.nn.Module),
@@ -94,7 +92,6 @@ ENTRIES = {
     **{
         n: Entry(
             lambda x, dim, dtype=None, _n=n: getattr(F, _n)(x if dtype is None else x.to(dtype), dim=dim),
-            reviewed=(NOTHING,),
         )
         for n in ("softmax", "log_softmax")
     },

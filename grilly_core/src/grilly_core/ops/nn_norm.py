@@ -23,6 +23,8 @@ Shape = tuple[int, ...]
 @op("nn.softmax", autocast="f32", saves="outs")
 def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` along one axis; a slice of nothing but ``-inf`` gives NaN (IEEE)."""
+    if x.ndim and x.shape[axis] == 0:  # nothing has no maximum
+        return exp(x)
     e = exp(x - max(x, axis=axis, keepdims=True))
     return e / sum(e, axis=axis, keepdims=True)
 
@@ -41,6 +43,8 @@ def softmax_vjp(g: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
 @op("nn.log_softmax", autocast="f32", saves="outs")
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """Return ``log(softmax(x))`` without forming the softmax."""
+    if x.ndim and x.shape[axis] == 0:
+        return exp(x)
     shifted = x - max(x, axis=axis, keepdims=True)
     return shifted - log(sum(exp(shifted), axis=axis, keepdims=True))
 
@@ -262,6 +266,7 @@ def _by_axis(s: Samples) -> None:
     s.case(s.f32(3, 5))
     s.case(s.f32(3, 5, 2), axis=1)
     s.case(s.f32(4), axis=0)
+    s.case(s.f32(2, 0))
 
 
 def _by_axis_with_gradient(s: Samples) -> None:
