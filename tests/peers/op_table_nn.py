@@ -23,7 +23,7 @@ SAME = """
     nll_loss normalize one_hot pad pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu
     relu relu6 rms_norm scaled_dot_product_attention selu silu smooth_l1_loss soft_margin_loss softmin softplus
     softshrink softsign tanhshrink threshold triplet_margin_loss
-    triplet_margin_with_distance_loss upsample_bilinear upsample_nearest unfold
+    upsample_bilinear upsample_nearest unfold
 """
 RANDOM = """
     alpha_dropout dropout dropout2d dropout3d feature_alpha_dropout fractional_max_pool2d fractional_max_pool3d
@@ -50,12 +50,6 @@ LEGACY = (legacy, "size_average and reduce, which reduction has replaced")
 COMPLEX = (is_complex, "complex input")
 SPARSE = ((lambda x, a, k: k.get("sparse", False), "sparse gradients"),)
 REVIEWED: dict[str, Any] = {
-    "triplet_margin_with_distance_loss": (
-        (
-            lambda x, a, k: isinstance(k.get("distance_function"), torch.nn.Module),
-            "a distance that is a module of PyTorch and takes only its tensors",
-        ),
-    ),
     "pad": ((lambda x, a, k: len(a) > 1 and a[1] != "constant" and min(a[0]) < 0, "cropping with mode"),),
     "prelu": ((lambda x, a, k: x.ndim == 0, "one weight for a 0-d input"),),
     "scaled_dot_product_attention": ((lambda x, a, k: k.get("dropout_p", 0) > 0, "random values: dropout"),),
@@ -71,7 +65,14 @@ def looked_up(name: str) -> Any:
     return lambda weight, ids, *a, **k: getattr(F, name)(ids, weight, *a, **k)
 
 
+def with_own_distance(*tensors: Any, distance_function: Any, **options: Any) -> Any:
+    """The samples' distance is a module of PyTorch, which takes only its tensors: ours of the same name stands for it."""
+    made = getattr(grilly.nn, type(distance_function).__name__)()
+    return F.triplet_margin_with_distance_loss(*tensors, distance_function=made, **options)
+
+
 ENTRIES = {
+    "nn.functional.triplet_margin_with_distance_loss": Entry(with_own_distance, tol=1e-4),
     **{
         f"nn.functional.{n}": Entry(same(n), tol=1e-4, reviewed=(LEGACY, COMPLEX, *REVIEWED.get(n, ())))
         for n in SAME.split()
