@@ -66,7 +66,7 @@ def looked_up(name: str) -> Any:
 
 
 def with_own_distance(*tensors: Any, distance_function: Any, **options: Any) -> Any:
-    """The samples' distance is a module of PyTorch, which takes only its tensors: ours of the same name stands for it."""
+    """The samples' distance is a module of PyTorch and takes only its tensors: ours of that name stands for it."""
     made = getattr(grilly.nn, type(distance_function).__name__)()
     return F.triplet_margin_with_distance_loss(*tensors, distance_function=made, **options)
 
