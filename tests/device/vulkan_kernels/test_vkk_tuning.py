@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 
@@ -54,8 +55,13 @@ def test_every_tile_is_measured_and_the_table_is_read(vk, quick):
 
 def test_without_a_cache_folder_or_a_clock_it_says_so(vk, quick, monkeypatch):
     context = vk.context
-    monkeypatch.setattr(matmul_choice, "table_path", lambda facts: None)
-    with pytest.raises(DeviceError, match="GRILLY_CACHE_DIR"):
+    with monkeypatch.context() as patch:
+        patch.setattr(matmul_choice, "table_path", lambda facts: None)
+        with pytest.raises(DeviceError, match="GRILLY_CACHE_DIR"):
+            context.runtime.tune(context, print)
+    facts = dataclasses.replace(context.runtime.facts, timestamp_period=0.0)
+    monkeypatch.setattr(context.runtime, "facts", facts)
+    with pytest.raises(DeviceError, match="no clock"):
         context.runtime.tune(context, print)
 
 
