@@ -19,10 +19,14 @@ from grilly_core.functional.lookup import *  # noqa: F403
 from grilly_core.functional.lookup import __all__ as _lookup
 from grilly_core.functional.losses import *  # noqa: F403
 from grilly_core.functional.losses import __all__ as _losses
+from grilly_core.functional.losses_contrastive import *  # noqa: F403
+from grilly_core.functional.losses_contrastive import __all__ as _losses_contrastive
 from grilly_core.functional.losses_ctc import *  # noqa: F403
 from grilly_core.functional.losses_ctc import __all__ as _losses_ctc
 from grilly_core.functional.losses_likelihood import *  # noqa: F403
 from grilly_core.functional.losses_likelihood import __all__ as _losses_likelihood
+from grilly_core.functional.losses_linear import *  # noqa: F403
+from grilly_core.functional.losses_linear import __all__ as _losses_linear
 from grilly_core.functional.losses_margin import *  # noqa: F403
 from grilly_core.functional.losses_margin import __all__ as _losses_margin
 from grilly_core.functional.normalising import *  # noqa: F403
@@ -38,6 +42,6 @@ from grilly_core.functional.transposed import __all__ as _transposed
 
 __all__ = [
     *_activations, *_attention, *_dropping, *_folding, *_layers, *_lookup, *_losses,
-    *_losses_ctc, *_losses_likelihood, *_losses_margin, *_normalising, *_pooling, *_pooling_more,
-    *_resample, *_transposed,
+    *_losses_contrastive, *_losses_ctc, *_losses_likelihood, *_losses_linear, *_losses_margin, *_normalising,
+    *_pooling, *_pooling_more, *_resample, *_transposed,
 ]  # fmt: skip

@@ -27,8 +27,12 @@ from grilly_core.nn.lookup import *  # noqa: F403
 from grilly_core.nn.lookup import __all__ as _lookup
 from grilly_core.nn.loss import *  # noqa: F403
 from grilly_core.nn.loss import __all__ as _loss
+from grilly_core.nn.loss_contrastive import *  # noqa: F403
+from grilly_core.nn.loss_contrastive import __all__ as _loss_contrastive
 from grilly_core.nn.loss_likelihood import *  # noqa: F403
 from grilly_core.nn.loss_likelihood import __all__ as _loss_likelihood
+from grilly_core.nn.loss_linear import *  # noqa: F403
+from grilly_core.nn.loss_linear import __all__ as _loss_linear
 from grilly_core.nn.loss_margin import *  # noqa: F403
 from grilly_core.nn.loss_margin import __all__ as _loss_margin
 from grilly_core.nn.module import Module
@@ -56,7 +60,7 @@ __all__ = [
     "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "KVCache", "LSTMCell", "Linear", "Module", "Parameter",
     "RNNCell", "Unflatten", "functional", "init", "utils",
     *_activation, *_activation_settings, *_attention, *_attention_variants, *_containers, *_decoders, *_dropping,
-    *_instance_norm, *_lookup, *_loss, *_loss_likelihood, *_loss_margin,
+    *_instance_norm, *_lookup, *_loss, *_loss_contrastive, *_loss_likelihood, *_loss_linear, *_loss_margin,
     *_norm, *_padding, *_pooling, *_pooling_more, *_positions, *_resample,
     *_transformer,
 ]  # fmt: skip

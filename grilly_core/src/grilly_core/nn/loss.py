@@ -13,7 +13,7 @@ from grilly_core.tensor import Tensor
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss",
-    "MSELoss", "NLLLoss", "SmoothL1Loss", "TripletMarginLoss",
+    "MSELoss", "NLLLoss", "NLLLoss2d", "SmoothL1Loss", "TripletMarginLoss",
 ]  # fmt: skip
 
 
@@ -228,6 +228,17 @@ class NLLLoss(_Weighted):
     def forward(self, input: Any, target: Any) -> Tensor:
         """Compare log-probabilities with class indices."""
         return f.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+
+
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss` under the name that old code has for it.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> grilly.nn.NLLLoss2d()(grilly.full((1, 2, 1, 1), -2.0), grilly.zeros((1, 1, 1), dtype=grilly.int32)).item()
+    2.0
+    """
 
 
 class BCELoss(_Weighted):

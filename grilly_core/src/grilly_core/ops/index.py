@@ -264,9 +264,8 @@ def flat_nonzero(x: Tensor) -> Tensor:
     ranks = p.cumsum(mask, axis=0)
     count = int(ranks[-1].item()) if size else 0
     target = p.where(mask, p.sub(ranks, 1), count)
-    found = p.scatter(
-        _zeros_i32(count + 1, x), target, p.iota(size=size, dtype=dtypes.int32), axis=0, mode="max"
-    )
+    empty, places = _zeros_i32(count + 1, x), _places(size, x)
+    found = p.scatter(empty, target, places, axis=0, mode="max")
     return subview(found, starts=(0,), sizes=(count,), steps=(1,))
 
 
@@ -274,6 +273,12 @@ def _zeros_i32(size: int, like: Tensor) -> Tensor:
     from grilly_core.ops.creation import zeros
 
     return zeros(size, dtype=dtypes.int32, device=like.device)
+
+
+def _places(size: int, like: Tensor) -> Tensor:
+    from grilly_core.ops.creation import arange
+
+    return arange(size, dtype=dtypes.int32, device=like.device)
 
 
 def move_axes_first(x: Any, axes: Sequence[int]) -> Any:
