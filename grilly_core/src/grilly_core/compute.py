@@ -33,6 +33,14 @@ _TABLE: Final[dict[str, dict[str, str]]] = {
     },
     "pooling": {"max_pool": "nn.max_pool", "avg_pool": "nn.avg_pool"},
     "normalization": {"layer_norm": "nn.layer_norm", "rms_norm": "nn.rms_norm", "batch_norm": "nn.batch_norm_eval"},
+    "learning": {
+        "fisher_info_update": "learning.fisher_info", "ewc_penalty": "learning.ewc_penalty",
+        "ewc_gradient": "learning.ewc_gradient", "natural_gradient": "learning.natural_gradient",
+        "nlms_update": "learning.nlms_update", "whitening_transform": "learning.whitening_transform",
+    },
+    "contrastive": {
+        "contrastive_loss": "learning.infonce", "contrastive_gradient": "learning.infonce_gradient",
+    },
     "tensor_ops": {
         "transpose": "permute_dims", "cat": "concat", "where": "where", "index_select": "take", "bmm": "matmul_any",
         "sort": "sort", "topk": "topk", "cumsum": "cumsum", "sum": "sum", "max": "max", "mean": "mean",

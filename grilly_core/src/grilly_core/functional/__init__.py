@@ -15,6 +15,8 @@ from grilly_core.functional.folding import *  # noqa: F403
 from grilly_core.functional.folding import __all__ as _folding
 from grilly_core.functional.layers import *  # noqa: F403
 from grilly_core.functional.layers import __all__ as _layers
+from grilly_core.functional.learning import *  # noqa: F403
+from grilly_core.functional.learning import __all__ as _learning
 from grilly_core.functional.lookup import *  # noqa: F403
 from grilly_core.functional.lookup import __all__ as _lookup
 from grilly_core.functional.losses import *  # noqa: F403
@@ -39,9 +41,11 @@ from grilly_core.functional.resample import *  # noqa: F403
 from grilly_core.functional.resample import __all__ as _resample
 from grilly_core.functional.transposed import *  # noqa: F403
 from grilly_core.functional.transposed import __all__ as _transposed
+from grilly_core.functional.whitening import *  # noqa: F403
+from grilly_core.functional.whitening import __all__ as _whitening
 
 __all__ = [
-    *_activations, *_attention, *_dropping, *_folding, *_layers, *_lookup, *_losses,
+    *_activations, *_attention, *_dropping, *_folding, *_layers, *_learning, *_lookup, *_losses,
     *_losses_contrastive, *_losses_ctc, *_losses_likelihood, *_losses_linear, *_losses_margin, *_normalising,
-    *_pooling, *_pooling_more, *_resample, *_transposed,
+    *_pooling, *_pooling_more, *_resample, *_transposed, *_whitening,
 ]  # fmt: skip

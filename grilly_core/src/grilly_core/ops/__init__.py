@@ -12,6 +12,7 @@ from grilly_core.ops import (
     fft,
     gamma,
     index,
+    learning,
     linalg,
     linalg_host,
     loss,
@@ -43,7 +44,7 @@ from grilly_core.ops import (
 
 __all__ = [
     "arithmetic", "arrange", "bessel", "complex", "creation", "decompositions", "einsum", "elementary", "fft",
-    "gamma", "index", "linalg", "linalg_host", "loss", "manipulate", "math", "nn", "nn_activations",
+    "gamma", "index", "learning", "linalg", "linalg_host", "loss", "manipulate", "math", "nn", "nn_activations",
     "nn_attention", "nn_cells", "nn_conv", "nn_embedding", "nn_norm", "nn_pool", "nn_recurrent", "optim",
     "placing", "primitives", "products", "random", "reduce", "scan", "sets", "solutions", "special",
     "statistics", "structure", "views",

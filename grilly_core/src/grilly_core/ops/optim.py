@@ -18,15 +18,21 @@ from grilly_core.ops.optim_adaptive import (
     rmsprop_step,
     rprop_step,
 )
-from grilly_core.ops.optim_moments import adamax_step, hypergradient_rate, nadam_step, radam_step
+from grilly_core.ops.optim_moments import (
+    adamax_step,
+    direction_power,
+    hypergradient_rate,
+    nadam_step,
+    radam_step,
+)
 from grilly_core.ops.optim_rules import check_lists, correction, like, unless
 from grilly_core.ops.primitives import cast, isnan, maximum, sqrt, sum
 from grilly_core.opspec import TensorList, op
 from grilly_core.tensor import Tensor
 
 __all__ = [
-    "adadelta_step", "adagrad_step", "adam_step", "adamax_step", "asgd_step", "fisher_step", "hypergradient_rate",
-    "nadam_step", "nlms_step", "radam_step", "rmsprop_step", "rprop_step", "sgd_step", "unscale",
+    "adadelta_step", "adagrad_step", "adam_step", "adamax_step", "asgd_step", "direction_power", "fisher_step",
+    "hypergradient_rate", "nadam_step", "nlms_step", "radam_step", "rmsprop_step", "rprop_step", "sgd_step", "unscale",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from grilly_core.ops.primitives import abs, cast, exp, expm1, maximum, sqrt, sum
 from grilly_core.opspec import TensorList, op
 from grilly_core.tensor import Tensor
 
-__all__ = ["adamax_step", "hypergradient_rate", "nadam_step", "radam_step"]
+__all__ = ["adamax_step", "direction_power", "hypergradient_rate", "nadam_step", "radam_step"]
 
 
 @op("optim.adamax_step", nondiff=True, donates={"params": "params", "ms": "ms", "norms": "norms"})
@@ -174,13 +174,40 @@ def hypergradient_rate(
     """
     assert lr is not None and step is not None
     check_lists("hypergradient_rate", grads, ms=ms, vs=vs)
+    total = lr * 0.0
+    for g, d in zip(grads, _directions(ms, vs, step, beta1, beta2, eps), strict=True):
+        total = total + cast(sum(g * d), dtype=lr.dtype)
+    return -total if maximize else total
+
+
+def _directions(
+    ms: TensorList, vs: TensorList, step: Tensor, beta1: float, beta2: float, eps: float
+) -> list[Tensor]:
+    """Return where Adam's last step went."""
     began = maximum(step, 1.0)
     first, root = correction(began, beta1), sqrt(correction(began, beta2)) if beta2 else 1.0
+    return [m / first / (sqrt(v) / root + eps) for m, v in zip(ms, vs, strict=True)]
+
+
+@op("optim.direction_power", nondiff=True)
+def direction_power(
+    ms: TensorList,
+    vs: TensorList,
+    lr: Tensor | None = None,
+    step: Tensor | None = None,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+) -> Tensor:
+    """Return the squared length of the direction of Adam's last step, in the type of `lr`; 0 at step 0."""
+    assert lr is not None and step is not None
+    check_lists("direction_power", ms, vs=vs)
     total = lr * 0.0
-    for g, m, v in zip(grads, ms, vs, strict=True):
-        direction = m / first / (sqrt(v) / root + eps)
-        total = total + cast(sum(g * direction), dtype=lr.dtype)
-    return -total if maximize else total
+    for d in _directions(ms, vs, step, beta1, beta2, eps):
+        d = cast(d, dtype=lr.dtype)
+        total = total + sum(d * d)
+    return total
 
 
 def _gradient(p: Tensor, g: Tensor, weight_decay: float, maximize: bool) -> Tensor:
@@ -238,3 +265,10 @@ def _(s: Samples) -> None:
     s.case(_some(s), _some(s), _some(s, 0.1), lr, s.f32(low=3.0, high=3.0))
     s.case(_some(s), _some(s), _some(s, 0.1), lr, s.f32(low=0.0, high=0.0), maximize=True)
     s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], [s.f32(3)], lr, lr)
+
+
+@direction_power.samples
+def _(s: Samples) -> None:
+    lr = s.f32(low=0.01, high=0.1)
+    s.case(_some(s), _some(s, 0.1), lr, s.f32(low=3.0, high=3.0))
+    s.error(ShapeError, "params", [s.f32(3)], [s.f32(4)], lr, lr)

@@ -104,24 +104,35 @@ class HypergradientAdamW(AdamW):
 
     def _learned(self, group: Group, params: list[Tensor], grads: list[Tensor], lr: Tensor) -> Tensor | None:
         """Return the new rate, None before the first step."""
-        cohorts: dict[int, list[int]] = {}
-        for i, p in enumerate(params):
-            if p in self.state:
-                cohorts.setdefault(id(self.state[p]["step"]), []).append(i)
-        beta1, beta2 = group["betas"]
-        total = None
-        for chosen in cohorts.values():
-            states = [self.state[params[i]] for i in chosen]
-            part = hypergradient_rate(
-                [grads[i] for i in chosen], [s["exp_avg"] for s in states], [s["exp_avg_sq"] for s in states], lr,
-                states[0]["step"], beta1=beta1, beta2=beta2, eps=group["eps"], maximize=group["maximize"],
-            )  # fmt: skip
-            total = part if total is None else total + part
-        if total is None:
+        product = self._product(group, params, grads, lr)
+        if product is None:
             return None
-        change = total * float(group["beta_hyper"])
+        change = product * float(group["beta_hyper"])
         new = lr * exp(change) if group["log_scale"] else lr + change
         return maximum(minimum(new, float(group["lr_max"])), float(group["lr_min"]))
+
+    def _product(self, group: Group, params: list[Tensor], grads: list[Tensor], lr: Tensor) -> Tensor | None:
+        """Return the gradients times the last step's direction, None before the first step."""
+        by_parameter = {id(p): g for p, g in zip(params, grads, strict=True)}
+        beta1, beta2 = group["betas"]
+        total = None
+        for chosen in self._cohorts(params):
+            states = [self.state[p] for p in chosen]
+            part = hypergradient_rate(
+                [by_parameter[id(p)] for p in chosen], [s["exp_avg"] for s in states],
+                [s["exp_avg_sq"] for s in states], lr, states[0]["step"], beta1=beta1, beta2=beta2, eps=group["eps"],
+                maximize=group["maximize"],
+            )  # fmt: skip
+            total = part if total is None else total + part
+        return total
+
+    def _cohorts(self, params: list[Tensor]) -> list[list[Tensor]]:
+        """Return the parameters that have moved before, those with one step counter together."""
+        cohorts: dict[int, list[Tensor]] = {}
+        for p in params:
+            if p in self.state:
+                cohorts.setdefault(id(self.state[p]["step"]), []).append(p)
+        return list(cohorts.values())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as other optimisers do, with the learned rates in the groups."""

@@ -22,8 +22,10 @@ __all__ = ["Optimizer", "OptimizerStateError"]
 Group = dict[str, Any]
 
 Place = tuple[Context, DType]
-#: What a captured step does not depend on.
-_NOT_IN_KEY: Final = frozenset(["params", "param_names", "lr", "initial_lr"])
+#: What a captured step does not depend on, or reads from tensors.
+_NOT_IN_KEY: Final = frozenset(
+    ["params", "param_names", "lr", "initial_lr", "valence", "arousal", "hyper_power"]
+)
 
 
 class OptimizerStateError(StateDictError, ValueError):
@@ -233,15 +235,18 @@ class Optimizer:
         key = (index, context, wide)
         found = self._rates.get(key)
         if found is None:
-            lr = checked_rate(group["lr"])
+            lr = checked_rate(self._wanted_rate(group))
             found = self._rates[key] = _Rate(asarray(lr, dtype=wide, device=context.device), lr)
-        elif found.mirror != group["lr"]:
+        elif found.mirror != self._wanted_rate(group):
             self._refresh(found, group)
         return found.cell
 
-    @staticmethod
-    def _refresh(rate: _Rate, group: Group) -> None:
-        lr = checked_rate(group["lr"])
+    def _wanted_rate(self, group: Group) -> Any:
+        """Return the rate that a step is to use; a subclass may make it of more than ``group["lr"]``."""
+        return group["lr"]
+
+    def _refresh(self, rate: _Rate, group: Group) -> None:
+        lr = checked_rate(self._wanted_rate(group))
         with no_grad():
             rate.cell.fill_(lr)
         rate.mirror = lr
@@ -270,8 +275,9 @@ class Optimizer:
     def before_replay(self) -> None:
         """Bring the learning rates on the devices up to date with the groups."""
         for (index, _, _), rate in self._rates.items():
-            if rate.mirror != self.param_groups[index]["lr"]:
-                self._refresh(rate, self.param_groups[index])
+            group = self.param_groups[index]
+            if rate.mirror != self._wanted_rate(group):
+                self._refresh(rate, group)
 
     def after_replay(self) -> None:
         """Nothing: all counters live in tensors."""
