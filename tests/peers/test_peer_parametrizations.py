@@ -144,3 +144,102 @@ def test_what_cannot_be():
     assert not parametrize.is_parametrized(layer)
     with pytest.raises(ValueError, match="positive"):
         parametrizations.spectral_norm(layer, n_power_iterations=0)
+
+
+MAPS = [(m, t) for m in ("matrix_exp", "cayley", "householder", None) for t in (True, False)]
+SHAPES = {"square": (5, 5), "tall": (6, 4), "wide": (3, 5), "conv": (4, 3, 3)}
+
+
+def orthogonal_pair(shape, kind, trivial, dtype=torch.float64):
+    class Holder:
+        def __new__(cls, library):
+            m = library.nn.Module()
+            m.weight = library.nn.Parameter(
+                library.ones(SHAPES[shape], dtype=getattr(library, str(dtype).split(".")[1]))
+            )
+            return m
+
+    start = np.random.default_rng(0).normal(size=SHAPES[shape])
+    mine, peer = Holder(grilly), Holder(torch)
+    with torch.no_grad(), grilly.no_grad():
+        mine.weight.copy_(grilly.asarray(start, dtype="float64"))
+        peer.weight.copy_(torch.from_numpy(start))
+    parametrizations.orthogonal(mine, "weight", kind, use_trivialization=trivial)
+    their_kinds.orthogonal(peer, "weight", kind, use_trivialization=trivial)
+    return mine, peer
+
+
+def possible(shape, kind, trivial):
+    """Without a trivialisation only reflections start from a weight, and the default is for what is not square."""
+    return trivial or kind == "householder" or (kind is None and shape in ("tall", "wide"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("kind", "trivial"), MAPS)
+def test_orthogonal_maps_equal_torchs(shape, kind, trivial):
+    """Float64: what is learnt, the state dict, the weight made of any parameters, its orthogonality, the gradient."""
+    if not possible(shape, kind, trivial):
+        with pytest.raises(NotImplementedError, match="use_trivialization"):
+            orthogonal_pair_of_ours(shape, kind)
+        return
+    mine, peer = orthogonal_pair(shape, kind, trivial)
+    assert list(mine.state_dict()) == list(peer.state_dict())
+    if not trivial:  # no random completion: both start from the same reflections
+        theirs_now = peer.parametrizations.weight.original.detach().numpy()
+        np.testing.assert_allclose(
+            mine.parametrizations.weight.original.detach().numpy(), theirs_now, atol=1e-12
+        )
+    first = np.asarray(mine.weight.detach().numpy())
+    rng = np.random.default_rng(1)
+    with torch.no_grad():
+        original = peer.parametrizations.weight.original
+        signs = torch.diagonal(original, dim1=-2, dim2=-1).clone()
+        original.add_(torch.from_numpy(rng.normal(size=SHAPES[shape])))
+        torch.diagonal(original, dim1=-2, dim2=-1).copy_(signs)
+    mine.load_state_dict(peer.state_dict())
+    np.testing.assert_allclose(
+        mine.weight.detach().numpy(), peer.weight.detach().numpy(), rtol=1e-9, atol=1e-10
+    )
+    for w in (first, mine.weight.detach().numpy()):
+        w = w if w.shape[-2] >= w.shape[-1] else np.swapaxes(w, -1, -2)
+        eye = np.broadcast_to(np.eye(w.shape[-1]), (*w.shape[:-2], w.shape[-1], w.shape[-1]))
+        np.testing.assert_allclose(np.swapaxes(w, -1, -2) @ w, eye, atol=1e-10)
+    g = rng.normal(size=SHAPES[shape])
+    (mine.weight * grilly.asarray(g, dtype="float64")).sum().backward()
+    (peer.weight * torch.from_numpy(g)).sum().backward()
+    np.testing.assert_allclose(
+        mine.parametrizations.weight.original.grad.numpy(), peer.parametrizations.weight.original.grad.numpy(),
+        rtol=1e-8, atol=1e-9,
+    )  # fmt: skip
+
+
+def orthogonal_pair_of_ours(shape, kind):
+    m = grilly.nn.Module()
+    m.weight = grilly.nn.Parameter(grilly.ones(SHAPES[shape]))
+    parametrizations.orthogonal(m, "weight", kind, use_trivialization=False)
+
+
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
+def test_an_orthogonal_weight_can_be_assigned_and_trains(kind):
+    layer = parametrizations.orthogonal(grilly.nn.Linear(4, 4), orthogonal_map=kind)
+    turn = grilly.asarray(np.linalg.qr(np.random.default_rng(2).normal(size=(4, 4)))[0].astype(np.float32))
+    layer.weight = turn
+    np.testing.assert_allclose(layer.weight.detach().numpy(), turn.numpy(), atol=1e-6)
+    opt = grilly.optim.SGD(layer.parameters(), lr=3e-3)
+    x = grilly.asarray(np.random.default_rng(3).normal(size=(8, 4)), dtype="float32")
+    for _ in range(5):
+        opt.zero_grad()
+        (layer(x) ** 3).sum().backward()
+        opt.step()
+    w = layer.weight.detach().numpy()
+    np.testing.assert_allclose(w @ w.T, np.eye(4), atol=1e-5)
+    assert np.abs(w - turn.numpy()).max() > 1e-2
+
+
+def test_orthogonal_refusals():
+    with pytest.raises(ValueError, match="orthogonal_map"):
+        parametrizations.orthogonal(grilly.nn.Linear(2, 2), orthogonal_map="qr")
+    with pytest.raises(ValueError, match="matrix"):
+        parametrizations.orthogonal(grilly.nn.Linear(2, 2), "bias")
+    with pytest.raises(ValueError, match="no parameter"):
+        parametrizations.orthogonal(grilly.nn.Linear(2, 2), "weights")

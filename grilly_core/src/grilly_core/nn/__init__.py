@@ -22,6 +22,8 @@ from grilly_core.nn.dropping import __all__ as _dropping
 from grilly_core.nn.instance_norm import *  # noqa: F403
 from grilly_core.nn.instance_norm import __all__ as _instance_norm
 from grilly_core.nn.kv_cache import KVCache
+from grilly_core.nn.lazy import *  # noqa: F403
+from grilly_core.nn.lazy import __all__ as _lazy
 from grilly_core.nn.linear import Dropout, Embedding, Flatten, Identity, Linear, Unflatten
 from grilly_core.nn.lookup import *  # noqa: F403
 from grilly_core.nn.lookup import __all__ as _lookup
@@ -40,7 +42,7 @@ from grilly_core.nn.norm import *  # noqa: F403
 from grilly_core.nn.norm import __all__ as _norm
 from grilly_core.nn.padding import *  # noqa: F403
 from grilly_core.nn.padding import __all__ as _padding
-from grilly_core.nn.parameter import Parameter
+from grilly_core.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from grilly_core.nn.pooling import *  # noqa: F403
 from grilly_core.nn.pooling import __all__ as _pooling
 from grilly_core.nn.pooling_more import *  # noqa: F403
@@ -56,11 +58,12 @@ from grilly_core.nn.transformer import __all__ as _transformer
 from grilly_core.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
 __all__ = [
-    "GRU", "LSTM", "RNN", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
-    "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "KVCache", "LSTMCell", "Linear", "Module", "Parameter",
-    "RNNCell", "Unflatten", "functional", "init", "utils",
+    "GRU", "LSTM", "RNN", "Buffer", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d", "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "KVCache", "LSTMCell", "Linear",
+    "Module", "Parameter", "RNNCell", "Unflatten", "UninitializedBuffer", "UninitializedParameter", "functional",
+    "init", "utils",
     *_activation, *_activation_settings, *_attention, *_attention_variants, *_containers, *_decoders, *_dropping,
-    *_instance_norm, *_lookup, *_loss, *_loss_contrastive, *_loss_likelihood, *_loss_linear, *_loss_margin,
+    *_instance_norm, *_lazy, *_lookup, *_loss, *_loss_contrastive, *_loss_likelihood, *_loss_linear, *_loss_margin,
     *_norm, *_padding, *_pooling, *_pooling_more, *_positions, *_resample,
     *_transformer,
 ]  # fmt: skip

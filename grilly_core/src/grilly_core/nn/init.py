@@ -7,6 +7,9 @@ seed gives the same parameters everywhere; `rng` replaces the default generator.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,19 @@ __all__ = [
 
 _GAINS = {"tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 0.75}
 _LINEAR = {"linear", "sigmoid", "conv1d", "conv2d", "conv3d"}
+
+
+_idle: ContextVar[bool] = ContextVar("idle", default=False)
+
+
+@contextmanager
+def _nothing_drawn() -> Iterator[None]:
+    """Inside, functions that would draw numbers leave their tensors as they are."""
+    token = _idle.set(True)
+    try:
+        yield
+    finally:
+        _idle.reset(token)
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -76,6 +92,8 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, *, rng: Generator |
     >>> bool((w >= 2.0).all())
     True
     """
+    if _idle.get():
+        return tensor
     return _write(tensor, random.uniform(a, b, tensor.shape, device="cpu", rng=rng))
 
 
@@ -88,6 +106,8 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, rng: Generat
     >>> grilly.nn.init.normal_(grilly.zeros(2), mean=3.0, std=0.0).tolist()
     [3.0, 3.0]
     """
+    if _idle.get():
+        return tensor
     return _write(tensor, random.normal(mean, std, tensor.shape, device="cpu", rng=rng))
 
 
@@ -115,6 +135,8 @@ def trunc_normal_(
         raise ValueError(
             f"trunc_normal_: [{a}, {b}] lies more than 6 standard deviations from the mean {mean}; widen it."
         )
+    if _idle.get():
+        return tensor
     values = _draws(tensor.shape, mean, std, rng)
     outside = (values < a) | (values > b)
     while outside.any():
@@ -315,7 +337,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, *, rng: Generator | None = No
     """
     if tensor.ndim < 2:
         raise ShapeError(f"orthogonal_: expected at least two axes; received shape {tuple(tensor.shape)}.")
-    if 0 in tensor.shape:
+    if 0 in tensor.shape or _idle.get():
         return tensor
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     flat = np.asarray(_draws((rows, columns), 0.0, 1.0, rng), np.float64)
@@ -338,6 +360,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, *, rng: Generato
         raise ShapeError(f"sparse_: expected a matrix; received shape {tuple(tensor.shape)}.")
     if not 0.0 <= sparsity <= 1.0:
         raise ValueError(f"sparse_: sparsity must lie in [0, 1]; received {sparsity}.")
+    if _idle.get():
+        return tensor
     rows, columns = tensor.shape
     values = _draws((rows, columns), 0.0, std, rng)
     order = np.argsort(random.rand(rows, columns, device="cpu", rng=rng).numpy(), axis=0)

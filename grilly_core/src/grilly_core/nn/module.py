@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from grilly_core.nn import state
 from grilly_core.nn.explicit import backward, outermost, scope
 from grilly_core.nn.hooks import Hooks, RemovableHandle
-from grilly_core.nn.parameter import Parameter
+from grilly_core.nn.parameter import Buffer, Parameter
 from grilly_core.nn.registration import Registered
 from grilly_core.ops.creation import zeros_like
 from grilly_core.tensor import Tensor
@@ -392,7 +392,7 @@ class Module(Registered):
 
 
 def _copied(value: Any, memo: dict[int, Any], deepcopy: Callable[..., Any]) -> Any:
-    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+    if isinstance(value, Tensor) and not isinstance(value, Parameter | Buffer):
         if id(value) not in memo:  # a new cell for the same unchanging value
             memo[id(value)] = Tensor(value._value)
         return memo[id(value)]

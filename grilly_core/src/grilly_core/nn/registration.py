@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from grilly_core.nn.parameter import Parameter
+from grilly_core.nn.parameter import Buffer, Parameter
 from grilly_core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Registered:
             self._kinds.pop(name, None)
             self._kinds[name] = kind
             self._transient.discard(name)
+        if isinstance(value, Buffer) and not value.persistent:
+            self._transient.add(name)
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -196,6 +198,8 @@ def _kind_of(value: Any) -> str | None:
         return "parameter"
     if isinstance(value, Registered):
         return "module"
+    if isinstance(value, Buffer):
+        return "buffer"
     if isinstance(value, list | tuple | dict):
         return "container"
     return None

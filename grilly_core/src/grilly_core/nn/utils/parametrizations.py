@@ -1,4 +1,4 @@
-"""Parametrisations of weights: `weight_norm` and `spectral_norm`, with PyTorch's names and state-dict keys."""
+"""Parametrisations of weights: norms and orthogonality, with PyTorch's names and state-dict keys."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from grilly_core.config import no_grad
 from grilly_core.errors import ShapeError
 from grilly_core.nn.module import Module
 from grilly_core.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from grilly_core.nn.utils.orthogonality import orthogonal
 from grilly_core.nn.utils.parametrize import register_parametrization
 from grilly_core.tensor import Tensor
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 _FIRST_ITERATIONS = 15
 
