@@ -1,7 +1,11 @@
-"""Compile the shaders: ``python -m grilly_backend_vulkan.build``.
+"""Compile the shaders: ``python -m grilly_backend_vulkan.build``, or those of an extension with its folder behind.
 
 Every ``.comp`` file is compiled once for each variant of one table into ``spirv/``, with a manifest beside. The same
 sources and compiler give the same bytes.
+
+An extension keeps the two folders ``shaders`` and ``spirv`` beside its kernels, and its table in
+``shaders/variants.py``: plain data named ``VARIANTS``, of variant → (source, type of element or "", macros). Its
+sources may include the files of this package (``types.glsl``, ``maths.glsl``, …).
 """
 
 from __future__ import annotations
@@ -9,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+import runpy
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +24,16 @@ from grilly_backend_vulkan import glsl
 from grilly_backend_vulkan.kernels import matmul_matrices, matmul_tiles
 from grilly_backend_vulkan.kernels.support import CODES
 
-__all__ = ["Variant", "build", "expanded", "main", "manifest", "push_layout", "variants"]
+__all__ = [
+    "Variant",
+    "build",
+    "expanded",
+    "extension_variants",
+    "main",
+    "manifest",
+    "push_layout",
+    "variants",
+]
 
 HERE: Final = Path(__file__).parent
 SHADERS: Final = HERE / "shaders"
@@ -55,12 +70,15 @@ class Variant:
     defines : dict
     needs : tuple of str
         Facts a device must have (`f64`) beyond what every device of the backend has.
+    folder : Path
+        Where the source lies.
     """
 
     name: str
     source: str
     defines: dict[str, str | int] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    folder: Path = SHADERS
 
 
 def _typed(code: str) -> dict[str, str | int]:
@@ -227,8 +245,8 @@ def push_layout(source: str) -> list[str]:
 
 def expanded(variant: Variant) -> str:
     """Return the source of a variant, with its includes and macros."""
-    source = (SHADERS / f"{variant.source}.comp").read_text(encoding="utf-8")
-    return glsl.with_defines(glsl.resolve_includes(source, SHADERS), variant.defines)
+    source = (variant.folder / f"{variant.source}.comp").read_text(encoding="utf-8")
+    return glsl.with_defines(glsl.resolve_includes(source, variant.folder, SHADERS), variant.defines)
 
 
 def _entry(variant: Variant, source: str, code: bytes) -> dict[str, Any]:
@@ -249,11 +267,27 @@ def manifest(entries: dict[str, Any]) -> str:
     )
 
 
-def build(folder: Path = SPIRV) -> int:
-    """Compile everything into `folder`, remove what is no longer made, and return the number of shaders."""
+def extension_variants(folder: Path) -> Iterator[Variant]:
+    """Yield what the table of an extension's folder asks for; the folder holds ``shaders``."""
+    shaders = folder / "shaders"
+    table = runpy.run_path(str(shaders / "variants.py"))["VARIANTS"]
+    for name, (source, code, macros) in table.items():
+        defines = {**(_typed(code) if code else {}), **({"BRAIN": 1} if code == "bf16" else {}), **macros}
+        yield Variant(name, source, defines, ("f64",) if code == "f64" else (), shaders)
+
+
+def build(folder: Path = SPIRV, wanted: Iterable[Variant] | None = None) -> int:
+    """Compile into `folder`, remove what is no longer made, and return the number of shaders.
+
+    Parameters
+    ----------
+    folder : Path
+    wanted : iterable of Variant, optional
+        Instead of all of this package.
+    """
     folder.mkdir(exist_ok=True)
     entries: dict[str, Any] = {}
-    for variant in variants():
+    for variant in variants() if wanted is None else wanted:
         source = expanded(variant)
         code = glsl.compile_glsl(source, variant.name, optimise=variant.source not in _FRAMES)
         (folder / f"{variant.name}.spv").write_bytes(code)
@@ -267,9 +301,11 @@ def build(folder: Path = SPIRV) -> int:
 
 def main() -> None:
     """Build and say how much."""
-    count = build()
-    total = sum(path.stat().st_size for path in SPIRV.glob("*.spv"))
-    print(f"{count} shaders, {total / 1024:.0f} KiB")
+    folders = [Path(name) for name in sys.argv[1:]]
+    for place in folders or [HERE]:
+        count = build(place / "spirv", extension_variants(place) if folders else None)
+        total = sum(path.stat().st_size for path in (place / "spirv").glob("*.spv"))
+        print(f"{count} shaders, {total / 1024:.0f} KiB")
 
 
 if __name__ == "__main__":

@@ -79,14 +79,14 @@ def _entry() -> Any:
     return ctypes.CDLL(str(path)).glslang_compile_1_2
 
 
-def resolve_includes(source: str, folder: Path) -> str:
-    """Return `source` with each ``#include "file"`` replaced by that file of `folder`, once.
+def resolve_includes(source: str, *folders: Path) -> str:
+    """Return `source` with each ``#include "file"`` replaced by that file, once.
 
     Parameters
     ----------
     source : str
-    folder : Path
-        Where included files lie.
+    *folders : Path
+        Where included files lie; the first that has one is taken.
     """
     seen: set[str] = set()
 
@@ -95,7 +95,10 @@ def resolve_includes(source: str, folder: Path) -> str:
         if name in seen:
             return ""
         seen.add(name)
-        return _INCLUDE.sub(replaced, (folder / name).read_text(encoding="utf-8"))
+        found = next((path for folder in folders if (path := folder / name).is_file()), None)
+        if found is None:
+            raise CompileError(f'#include "{name}": no such file in {", ".join(map(str, folders))}')
+        return _INCLUDE.sub(replaced, found.read_text(encoding="utf-8"))
 
     return _INCLUDE.sub(replaced, source)
 

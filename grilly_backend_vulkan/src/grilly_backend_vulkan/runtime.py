@@ -63,12 +63,13 @@ class VulkanRuntime:
     pipelines : Pipelines
     released : collections.deque
         Handles of buffers that died; freed at the next allocation.
-    shader
-        `register_shader`, for extensions.
+    shader, shaders
+        `register_shader` and `register_folder`, for extensions.
     """
 
     host_mapped = False
     shader = staticmethod(shaders.register_shader)
+    shaders = staticmethod(shaders.register_folder)
     max_fused = (fusion.MAX_INPUTS, fusion.MAX_OUTPUTS)
     fusable = staticmethod(fusion.function_for)
     fuse = staticmethod(fusion.fused_kernel)

@@ -16,12 +16,13 @@ from grilly_core.atomic import atomic_write
 from grilly_core.errors import DeviceError, MissingPluginError, RegistrationError
 from grilly_core.plugins import known
 
-__all__ = ["capabilities", "compile_glsl", "register_shader", "spirv"]
+__all__ = ["capabilities", "compile_glsl", "register_folder", "register_shader", "spirv"]
 
 _SHIPPED: Final = Path(__file__).parent / "spirv"
 _MAGIC: Final = 0x07230203
 _CAPABILITY: Final = 17
 _registered: dict[str, bytes] = {}
+_folders: dict[str, Path] = {}
 _lock: Final = threading.Lock()
 
 
@@ -61,6 +62,35 @@ def register_shader(name: str, *, spirv: bytes | None = None, glsl: str | None =
     return name
 
 
+def register_folder(prefix: str, folder: Path) -> None:
+    """Make the modules ``NAME.spv`` of a folder available as ``prefix.NAME``, each read when it is first used.
+
+    Parameters
+    ----------
+    prefix : str
+        Such as ``"snn"``; no dot.
+    folder : Path
+        Where ``python -m grilly_backend_vulkan.build`` put them.
+
+    Raises
+    ------
+    RegistrationError
+        If the folder has no manifest, or the prefix means another folder.
+    """
+    if not prefix or "." in prefix:
+        raise RegistrationError(f"shaders {prefix!r}: choose a prefix without a dot.")
+    if not (folder / "manifest.json").is_file():
+        raise RegistrationError(f"shaders {prefix!r}: {folder} has no manifest.json; build it first.")
+    with _lock:
+        if _folders.setdefault(prefix, folder) != folder:
+            raise RegistrationError(f"shaders {prefix!r} lie in {_folders[prefix]}; received {folder}.")
+
+
+def _path(name: str) -> Path:
+    prefix, dot, rest = name.partition(".")
+    return _folders[prefix] / f"{rest}.spv" if dot and prefix in _folders else _SHIPPED / f"{name}.spv"
+
+
 def spirv(name: str) -> bytes:
     """Return the module called `name`.
 
@@ -71,7 +101,7 @@ def spirv(name: str) -> bytes:
     """
     found = _registered.get(name)
     if found is None:
-        path = _SHIPPED / f"{name}.spv"
+        path = _path(name)
         if not path.is_file():
             raise DeviceError(
                 f"shader {name!r} is neither shipped nor registered; `python -m grilly_backend_vulkan.build` compiles "

@@ -22,6 +22,7 @@ BACKENDS: Final[dict[str, str]] = {
 OPS: Final[dict[str, str]] = {
     "snn": "grilly-ext-snn",
     "memory": "grilly-ext-memory",
+    "faiss": "grilly-ext-memory",
     "vsa": "grilly-ext-cognition",
     "capsule": "grilly-ext-multimodal",
 }

@@ -1,0 +1,1 @@
+"""The ops of this package; importing it registers them all."""

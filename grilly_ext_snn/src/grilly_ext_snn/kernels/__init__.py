@@ -1,0 +1,1 @@
+"""Kernels by backend, each loaded when that backend opens."""

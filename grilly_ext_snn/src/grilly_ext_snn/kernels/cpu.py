@@ -1,0 +1,11 @@
+"""Kernels for the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["register"]
+
+
+def register(kernels: Any, runtime: Any) -> None:
+    """Declare the kernels of this package for the CPU."""

@@ -1,0 +1,13 @@
+"""Kernels for Vulkan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["register"]
+
+
+def register(kernels: Any, runtime: Any) -> None:
+    """Declare the kernels of this package for Vulkan."""
+    runtime.shaders("snn", Path(__file__).with_name("spirv"))
