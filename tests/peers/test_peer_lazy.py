@@ -21,14 +21,16 @@ IMAGES = {1: (2, 4, 6), 2: (2, 4, 6, 5), 3: (2, 4, 5, 4, 6)}
 LAYERS = {
     "LazyLinear": (lambda n: n.LazyLinear(3), (2, 5, 4)),
     "LazyLinear-plain": (lambda n: n.LazyLinear(3, bias=False), (4,)),
-    **{f"LazyConv{d}d": (lambda n, d=d: getattr(n, f"LazyConv{d}d")(6, 3, 2, 1, groups=2), s) for d, s in IMAGES.items()},
+    **{f"LazyConv{d}d": (lambda n, d=d: getattr(n, f"LazyConv{d}d")(6, 3, 2, 1, groups=2), s)
+       for d, s in IMAGES.items()},
     **{
         f"LazyConvTranspose{d}d": (
             lambda n, d=d: getattr(n, f"LazyConvTranspose{d}d")(6, 3, stride=2, groups=2, bias=False), s
         )
         for d, s in IMAGES.items()
     },
-    **{f"LazyBatchNorm{d}d": (lambda n, d=d: getattr(n, f"LazyBatchNorm{d}d")(momentum=0.3), s) for d, s in IMAGES.items()},
+    **{f"LazyBatchNorm{d}d": (lambda n, d=d: getattr(n, f"LazyBatchNorm{d}d")(momentum=0.3), s)
+       for d, s in IMAGES.items()},
     **{f"LazyInstanceNorm{d}d": (lambda n, d=d: getattr(n, f"LazyInstanceNorm{d}d")(), s) for d, s in IMAGES.items()},
     "LazyConv2d-single": (lambda n: n.LazyConv2d(3, 2), (4, 5, 5)),
 }  # fmt: skip

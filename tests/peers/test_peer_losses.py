@@ -192,6 +192,24 @@ def test_loss_on_vulkan_equals_torch(name):
             vectors, rest, np.float32, "vulkan:0", 1e-4)  # fmt: skip
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss"])
+def test_weights_of_elements_equal_torch(name, reduction):
+    rng = np.random.default_rng(2)
+    x, t, w = (rng.uniform(0.2, 3, (3, 4)) for _ in range(3))
+    a, b = put(x).requires_grad_(), torch.from_numpy(x).requires_grad_()
+    loss = getattr(grilly.functional, name)(a, put(t), reduction=reduction, weight=put(w))
+    want = getattr(torch.nn.functional, name)(
+        b, torch.from_numpy(t), reduction=reduction, weight=torch.from_numpy(w)
+    )
+    np.testing.assert_allclose(loss.detach().numpy(), want.detach().numpy(), rtol=1e-12)
+    loss.sum().backward()
+    want.sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-12)
+    with pytest.raises(ValueError, match="weight"):
+        getattr(grilly.functional, name)(x, t, weight=w[0])
+
+
 def test_wrong_arguments_are_refused():
     x = grilly.zeros((2, 3))
     with pytest.raises(ValueError, match="p must be 1 or 2"):

@@ -39,6 +39,8 @@ from grilly_core.functional.pooling_more import *  # noqa: F403
 from grilly_core.functional.pooling_more import __all__ as _pooling_more
 from grilly_core.functional.resample import *  # noqa: F403
 from grilly_core.functional.resample import __all__ as _resample
+from grilly_core.functional.spellings import *  # noqa: F403
+from grilly_core.functional.spellings import __all__ as _spellings
 from grilly_core.functional.transposed import *  # noqa: F403
 from grilly_core.functional.transposed import __all__ as _transposed
 from grilly_core.functional.whitening import *  # noqa: F403
@@ -47,5 +49,5 @@ from grilly_core.functional.whitening import __all__ as _whitening
 __all__ = [
     *_activations, *_attention, *_dropping, *_folding, *_layers, *_learning, *_lookup, *_losses,
     *_losses_contrastive, *_losses_ctc, *_losses_likelihood, *_losses_linear, *_losses_margin, *_normalising,
-    *_pooling, *_pooling_more, *_resample, *_transposed, *_whitening,
+    *_pooling, *_pooling_more, *_resample, *_spellings, *_transposed, *_whitening,
 ]  # fmt: skip

@@ -31,7 +31,24 @@ def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, Tensor]:
     return x, t
 
 
-def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
+def _weighted(
+    losses: Tensor, weight: TensorLike | None, reduction: str, name: str, *, by_sum: bool
+) -> Tensor:
+    """Reduce losses times their weights; the mean divides by the sum of the weights, or by the count."""
+    if weight is None:
+        return reduced(losses, reduction)
+    w = tensor(weight, like=losses)
+    if w.shape != losses.shape:
+        raise ShapeError(
+            f"{name}: weight must have the shape of the input, {tuple(losses.shape)}; received {tuple(w.shape)}."
+        )
+    total = reduced(losses * w, "sum" if by_sum and reduction == "mean" else reduction)
+    return total / w.sum() if by_sum and reduction == "mean" else total
+
+
+def mse_loss(
+    input: TensorLike, target: TensorLike, reduction: str = "mean", weight: TensorLike | None = None
+) -> Tensor:
     """Squared difference.
 
     Parameters
@@ -39,6 +56,8 @@ def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> 
     input, target : array_like
         Of one shape.
     reduction : {"mean", "sum", "none"}
+    weight : array_like, optional
+        Weight of each element; the mean divides by their sum.
 
     Examples
     --------
@@ -48,10 +67,12 @@ def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> 
     """
     x, t = _pair(input, target, "mse_loss")
     d = x - t
-    return reduced(d * d, reduction)
+    return _weighted(d * d, weight, reduction, "mse_loss", by_sum=True)
 
 
-def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
+def l1_loss(
+    input: TensorLike, target: TensorLike, reduction: str = "mean", weight: TensorLike | None = None
+) -> Tensor:
     """Absolute difference; arguments as for `mse_loss`.
 
     Examples
@@ -61,7 +82,7 @@ def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> T
     1.0
     """
     x, t = _pair(input, target, "l1_loss")
-    return reduced((x - t).abs(), reduction)
+    return _weighted((x - t).abs(), weight, reduction, "l1_loss", by_sum=True)
 
 
 def smooth_l1_loss(
@@ -79,8 +100,16 @@ def smooth_l1_loss(
     return reduced(ops.smooth_l1(x, t, beta=float(beta)), reduction)
 
 
-def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def huber_loss(
+    input: TensorLike,
+    target: TensorLike,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: TensorLike | None = None,
+) -> Tensor:
     """Squared below `delta`, absolute (times `delta`) above; arguments as for `mse_loss`.
+
+    The mean divides by the number of elements, whatever their weights, as PyTorch's does.
 
     Examples
     --------
@@ -89,7 +118,7 @@ def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", d
     4.0
     """
     x, t = _pair(input, target, "huber_loss")
-    return reduced(ops.huber(x, t, delta=float(delta)), reduction)
+    return _weighted(ops.huber(x, t, delta=float(delta)), weight, reduction, "huber_loss", by_sum=False)
 
 
 def _class_rows(

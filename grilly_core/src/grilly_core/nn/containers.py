@@ -317,6 +317,9 @@ class ParameterDict(ModuleDict):
 
     _member = Parameter
 
+    def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
+        super().__init__(parameters)
+
     def __setitem__(self, name: str, member: Any) -> None:
         super().__setitem__(name, member if isinstance(member, Parameter) else Parameter(member))
 
