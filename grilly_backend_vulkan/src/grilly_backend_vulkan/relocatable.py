@@ -146,19 +146,21 @@ class Template:
     arguments : list of (bytearray, tuple of Fill)
     touched : int
         Bytes read and written, about.
+    plain : bool
+        Whether all outputs and inputs begin at the first byte of their buffers, and there are no arguments.
     single : Step or None
-        The only launch, of a kernel without temporaries and arguments, all of whose operands begin at the first byte
-        of their buffers and whose addresses are pushed as they are, in order.
+        The only launch of a plain template without temporaries, whose addresses are pushed as they are, in order.
     stops : list of int
         For each output and input the byte after the last one it shows.
     """
 
-    __slots__ = ("arguments", "ranges", "scratches", "single", "steps", "stops", "touched")
+    __slots__ = ("arguments", "plain", "ranges", "scratches", "single", "steps", "stops", "touched")
 
     def __init__(
-        self, stream: Stream, fn: Kernel, outs: Sequence[View], ins: Sequence[View | None], attrs: dict[str, Any]
+        self, stream: Stream, fn: Kernel, outs: Sequence[View], ins: Sequence[View | None], attrs: dict[str, Any],
+        apart: bool,
     ) -> None:  # fmt: skip
-        first, second = (_observed(stream, fn, outs, ins, attrs, shift) for shift in (0, _SHIFT))
+        first, second = (_observed(stream, fn, outs, ins, attrs, shift, apart) for shift in (0, _SHIFT))
         if first.scratches != second.scratches or len(first.data) != len(second.data):
             raise _NotRelocatable("what it asks for depends on addresses")
         views = [v for v in (*outs, *ins) if v is not None]
@@ -175,16 +177,11 @@ class Template:
         self.steps = [_step(stream, a, b, numbers) for a, b in pairs if 0 not in a[1]]
         self.touched = sum(high - low for low, high, _ in self.ranges) + 2 * sum(self.scratches)
         self.stops = [high for _, high, _ in self.ranges]
-        self.single = self._single(len(views) == len(outs) + len(ins) and not any(v.offset for v in views))
+        self.plain = not (self.arguments or any(v.offset for v in views) or any(r[0] for r in self.ranges))
+        self.single = self._single()
 
-    def _single(self, plain: bool) -> Step | None:
-        if (
-            not plain
-            or len(self.steps) != 1
-            or self.scratches
-            or self.arguments
-            or any(r[0] for r in self.ranges)
-        ):
+    def _single(self) -> Step | None:
+        if not self.plain or len(self.steps) != 1 or self.scratches:
             return None
         (step,) = self.steps
         in_order = tuple((i, 0) for i in range(len(self.ranges)))
@@ -224,14 +221,19 @@ def _places(views: Sequence[View]) -> list[int]:
 
 
 def _observed(
-    stream: Stream, fn: Kernel, outs: Sequence[View], ins: Sequence[View | None], attrs: dict[str, Any], shift: int
+    stream: Stream, fn: Kernel, outs: Sequence[View], ins: Sequence[View | None], attrs: dict[str, Any], shift: int,
+    apart: bool,
 ) -> _Observer:  # fmt: skip
+    """Run a kernel on invented addresses.
+
+    Operands in one buffer have one address, since kernels may see that they work in place; where no output is an
+    input (`apart`) each has its own, and what is learnt holds for inputs that are one tensor or several.
+    """
     observer = _Observer(stream, shift)
     views = [v for v in (*outs, *ins) if v is not None]
-    first: dict[
-        int, int
-    ] = {}  # operands in one buffer have one address: kernels may see that they work in place
-    shown = [observer.shown(first.setdefault(id(v.buffer), i), v) for i, v in enumerate(views)]
+    first: dict[int, int] = {}
+    numbers = [i if apart else first.setdefault(id(v.buffer), i) for i, v in enumerate(views)]
+    shown = [observer.shown(number, v) for number, v in zip(numbers, views, strict=True)]
     rest = iter(shown[len(outs) :])
     fn(observer, shown[: len(outs)], [None if v is None else next(rest) for v in ins], attrs)
     return observer
@@ -283,12 +285,13 @@ class Bound:
         The kernel.
     """
 
-    __slots__ = ("_aligned", "_direct", "_fn", "_others", "_out")
+    __slots__ = ("_aligned", "_direct", "_fn", "_others", "_outs", "_whole")
 
     def __init__(self, fn: Kernel) -> None:
         self._fn = fn
         self._aligned: Template | None = None
-        self._out: Spec | None = None
+        self._outs: tuple[Spec, ...] = ()
+        self._whole = False  # whether no input is None
         self._others: dict[tuple[Any, ...], Template] = {}
         self._direct = False
 
@@ -300,24 +303,33 @@ class Bound:
             self._fn(stream, outs, ins, attrs)
             return
         template = self._aligned
-        views = (*outs, *ins)
-        written = outs[0].buffer
-        if outs[0].spec is not self._out or outs[0].offset:
-            template = None
-        for view in ins:
-            if view is None or view.offset or view.buffer is written:
-                template = None
-                break
-        if template is not None and template.single is not None:
-            stream.replay_single(template, views)  # type: ignore[arg-type]
-            return
-        shown = tuple([v for v in views if v is not None])
+        if template is not None:
+            for view, spec in zip(outs, self._outs, strict=True):
+                if view.offset or view.spec is not spec:
+                    template = None
+        if template is not None:
+            written = outs[0].buffer if len(outs) == 1 else None
+            for entry in ins:
+                if entry is not None and (
+                    entry.offset
+                    or entry.buffer is written
+                    or (written is None and any(entry.buffer is out.buffer for out in outs))
+                ):
+                    template = None
+                    break
+        shown: Any = (*outs, *ins) if self._whole else (*outs, *[v for v in ins if v is not None])
         if template is None:
             template = self._template(stream, shown, outs, ins, attrs)
             if template is None:
                 self._fn(stream, outs, ins, attrs)
-                return
-        stream.replay(template, shown)
+            else:
+                stream.replay(template, shown)
+        elif template.single is not None:
+            stream.replay_single(template, shown)
+        elif template.plain:
+            stream.replay_plain(template, shown)
+        else:
+            stream.replay(template, shown)
 
     def _template(
         self,
@@ -335,12 +347,16 @@ class Bound:
         key = (*[v.offset * v.spec.dtype.itemsize % _ALIGN for v in views], *shared, *[v.spec for v in outs])
         found = self._others.get(key)
         if found is None and len(self._others) < _MAX_TEMPLATES:
+            n = len(outs)
+            apart = (
+                shared[:n] == [*range(n)] and min(shared[n:], default=n) >= n
+            )  # nothing is worked on in place
             try:
-                found = self._others[key] = Template(stream, self._fn, outs, ins, attrs)
+                found = self._others[key] = Template(stream, self._fn, outs, ins, attrs, apart)
             except _NotRelocatable:
                 self._direct = True
                 return None
-            plain = shared == [*range(len(views))] == [*range(1 + len(ins))]
-            if plain and not any(v.offset for v in views):
-                self._aligned, self._out = found, outs[0].spec
+            if apart and not any(v.offset for v in views):
+                self._aligned, self._outs = found, tuple(v.spec for v in outs)
+                self._whole = all(v is not None for v in ins)
         return found

@@ -45,6 +45,7 @@ _LAUNCHES: Final = 32  # per submission: more gain little, and the device should
 _BYTES: Final = 256 << 20
 _BYTES_DISCRETE: Final = 4 << 30
 _IN_FLIGHT: Final = 32
+_HELD_BYTES: Final = 32 << 20  # of a temporary that is kept between launches
 _SPIN_SECONDS: Final = 50e-6
 _WAIT_NANOSECONDS: Final = 100_000_000  # then look whether somebody pressed Ctrl-C
 
@@ -98,6 +99,7 @@ class Stream:
             deque()
         )  # command buffers of dead programs, with their last submission
         self._unlaunched: dict[int, list[Segment]] = {}
+        self._temporaries: list[View] = []
         self._submit_call = self.api.lib.vkQueueSubmit2
         self._make_objects()
         self._make_structures()
@@ -319,6 +321,31 @@ class Stream:
             self.touched += template.touched
             if len(self.recorded) >= _LAUNCHES or self.touched > self._bytes:
                 self.flush()
+
+    def replay_plain(self, template: Template, views: Sequence[View]) -> None:
+        """Do what `replay` does for a plain template; its temporaries are those the stream holds."""
+        handles = [view.buffer.handle for view in views]
+        for handle, stop in zip(handles, template.stops, strict=True):
+            if stop > handle.nbytes:
+                self.replay(template, views)  # which says what is wrong
+        with self.lock:
+            if self.preparing is not None or self.failure is not None:
+                self.replay(template, views)
+                return
+            temporaries = [self._held(i, n) for i, n in enumerate(template.scratches)]
+            handles += [view.buffer.handle for view in temporaries]
+            self._record(template, handles, [handle.address for handle in handles])
+
+    def _held(self, i: int, nbytes: int) -> View:
+        """Return temporary `i` of a kernel, from memory that is kept for the next one unless it is large."""
+        if nbytes > _HELD_BYTES:
+            return self.scratch(nbytes)
+        held = self._temporaries
+        if len(held) <= i:
+            held.append(self.scratch(nbytes))
+        elif held[i].buffer.nbytes < nbytes:
+            held[i] = self.scratch(nbytes)
+        return held[i]
 
     def _record(self, template: Template, handles: list[Allocation], bases: list[int]) -> None:
         lib, layout = self.api.lib, self.layout
@@ -568,6 +595,7 @@ class Stream:
 
     def destroy(self) -> None:
         """Destroy command buffers and semaphore; nothing may be running."""
+        self._temporaries.clear()
         api, device = self.api, self.device
         api.lib.vkDestroyCommandPool(device.handle, self._pool, api.null)
         api.lib.vkDestroySemaphore(device.handle, self._semaphore, api.null)

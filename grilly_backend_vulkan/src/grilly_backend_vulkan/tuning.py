@@ -53,7 +53,7 @@ def tune(context: Context, progress: Progress) -> tuple[Path, dict[str, Any]]:
     path : Path
         Of the table, in the cache folder.
     costs : dict
-        Processors, and for each kind of product microseconds that one of them takes for a term of a tile.
+        Processors, and for each kind of product microseconds of a term of a tile; see `matmul_choice.Costs`.
 
     Raises
     ------
@@ -75,8 +75,8 @@ def tune(context: Context, progress: Progress) -> tuple[Path, dict[str, Any]]:
     costs: dict[str, Any] = {"processors": processors}
     for kind, tiles in measured.items():
         costs[kind] = {
-            name: float(f"{1e6 * seconds * processors / (groups * _TERMS):.4g}")
-            for name, (_, groups, seconds) in tiles.items()
+            name: [_rounded(seconds * processors / groups), _rounded(alone)]
+            for name, (alone, groups, seconds) in tiles.items()
         }
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
@@ -84,6 +84,11 @@ def tune(context: Context, progress: Progress) -> tuple[Path, dict[str, Any]]:
     matmul_choice.costs.cache_clear()
     matmul_choice.choose.cache_clear()
     return path, costs
+
+
+def _rounded(seconds: float) -> float:
+    """Return microseconds of one term."""
+    return float(f"{1e6 * seconds / _TERMS:.4g}")
 
 
 def _tiles(facts: Any) -> Iterator[tuple[str, Tile]]:

@@ -60,6 +60,48 @@ def test_operands_that_begin_inside_their_buffer(floats):
     assert len(runs) == 2 * 2
 
 
+def test_temporaries_are_kept_between_launches_up_to_a_size(floats, monkeypatch):
+    kernel, _ = _scale_add(floats)
+    stream = floats.runtime.stream
+    asked = []
+    real = stream.scratch
+    monkeypatch.setattr(stream, "scratch", lambda n: asked.append(n) or real(n))
+    monkeypatch.setattr(stream, "_temporaries", [])
+    for n, again in ((100, 0), (300, 1), (200, 0)):  # a larger one replaces, a smaller one uses what there is
+        bound = Bound(kernel)
+        for i in range(3):
+            x, y = floats.put(np.full(n, i)), floats.empty(n)
+            if i == 1:
+                asked.clear()
+            bound(stream, [y], [x], {})
+            assert (floats.get(y) == i + 1).all()
+        assert len(asked) == (again or len(stream._temporaries) * (n == 100))
+    monkeypatch.setattr("grilly_backend_vulkan.stream._HELD_BYTES", 64)
+    asked.clear()
+    bound(stream, [floats.empty(200)], [floats.put(np.zeros(200))], {})
+    assert asked == [800]
+
+
+def test_inputs_that_are_one_tensor_use_the_launches_of_different_ones(floats):
+    """And an input that is the output does not: kernels may see that they work in place."""
+    runs = []
+
+    def kernel(stream, outs, ins, attrs):
+        runs.append(stream.address(ins[0]) == stream.address(outs[0]))
+        push = struct.pack("<QQI4x", stream.address(ins[1]), stream.address(outs[0]), 100)
+        stream.launch(stream.pipeline("test.scale_add", (1.0, 1.0)), (2, 1, 1), push, ins, outs)
+
+    bound = Bound(kernel)
+    a, b = floats.put(np.full(100, 1)), floats.put(np.full(100, 2))
+    for x, y, wanted in ((a, a, 2), (a, b, 3), (b, a, 2), (b, b, 3)):
+        out = floats.empty(100)
+        bound(floats.runtime.stream, [out], [x, y], {})
+        assert (floats.get(out) == wanted).all()
+    assert runs == [False, False]
+    bound(floats.runtime.stream, [a], [a, b], {})
+    assert (floats.get(a) == 3).all() and runs[2:] == [True, True]
+
+
 def test_the_bounds_of_every_operand_are_checked(floats):
     kernel, _ = _scale_add(floats)
     bound = Bound(kernel)

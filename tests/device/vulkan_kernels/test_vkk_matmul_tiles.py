@@ -158,12 +158,19 @@ def test_few_tiles_have_long_sums_cut(vk):
     assert matmul_choice.choose(facts, "f32", 64, 64, 64, 64)[1] == 1
 
 
+def test_a_tile_alone_on_its_processor_counts_as_slow(vk):
+    """64x4096x4096 on an H200: two parts fill its processors once and were measured at 208 µs, eight at 77."""
+    facts = dataclasses.replace(vk.context.runtime.facts, name="NVIDIA H200", shared_memory=49152)
+    tile, parts = matmul_choice.choose(facts, "f32", 64, 4096, 4096, 1)
+    assert -(-4096 // tile.columns) * parts > 2 * 132
+
+
 def test_the_users_table_is_preferred(vk, monkeypatch, tmp_path):
     monkeypatch.setenv("GRILLY_CACHE_DIR", str(tmp_path))
     facts = dataclasses.replace(vk.context.runtime.facts, name="a device of this test")
     path = matmul_choice.table_path(facts)
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"f32": {"64x128x8": 1e-6}}))
+    path.write_text(json.dumps({"f32": {"64x128x8": [1e-6, 1e-6]}}))
     tile, _ = matmul_choice.choose(facts, "f32", 512, 512, 512, 1)
     assert tile.name == "64x128x8"
     path.write_text("no JSON")

@@ -46,7 +46,7 @@ def test_every_tile_is_measured_and_the_table_is_read(vk, quick):
     tiles = [tile for tile in matmul_tiles.TILES if tile.shared <= facts.shared_memory]
     assert told[: len(tiles)] == [f"f32 {tile.name}" for tile in tiles]
     assert set(found["f32"]) == {tile.name for tile in tiles}
-    assert all(value > 0 for value in found["f32"].values())
+    assert all(shared > 0 and alone > 0 for shared, alone in found["f32"].values())
     assert found["processors"] >= 1
     read = matmul_choice.costs(facts)
     assert read["f32"] == found["f32"]
