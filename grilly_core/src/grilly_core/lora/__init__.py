@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grilly_core.lora.adapter import Adapter
+from grilly_core.lora.arrays import load_checkpoint, save_checkpoint
 from grilly_core.lora.attention import LoRAAttention, SplitAttention, split_attention
 from grilly_core.lora.config import LoRAConfig
 from grilly_core.lora.conv import LoRAConv
@@ -15,5 +16,5 @@ from grilly_core.lora.saved import SavedModule
 __all__ = [
     "Adapter", "LoRAAttention", "LoRAConfig", "LoRAConv", "LoRAEmbedding", "LoRALayer", "LoRALinear", "LoRAModel",
     "SavedModule", "SplitAttention", "apply_lora_to_linear", "calculate_lora_params", "get_peft_model",
-    "split_attention",
+    "load_checkpoint", "save_checkpoint", "split_attention",
 ]  # fmt: skip

@@ -62,15 +62,22 @@ def _entered(value: Any, like: Tensor | None, watch: bool) -> Any:
     return Tensor(made._value).requires_grad_() if watch and made.dtype.is_floating else made
 
 
-def _tensors(output: Any) -> list[Tensor]:
-    found = (
-        [output] if isinstance(output, Tensor) else list(output) if isinstance(output, tuple | list) else []
-    )
-    if not found or not all(isinstance(t, Tensor) for t in found):
+def _paired(output: Any, grad_output: Any) -> tuple[list[Tensor], list[Any]]:
+    """Return the tensors of an output and the gradient of each; where a tuple has no gradient, none flows."""
+    places = list(output) if isinstance(output, tuple | list) else [output]
+    outs = [t for t in places if t is not None]
+    if not outs or not all(isinstance(t, Tensor) for t in outs):
         raise AutogradError(
             "backward: the last output is not a tensor or a tuple of tensors; use loss.backward() instead."
         )
-    return found
+    given = list(grad_output) if isinstance(grad_output, tuple | list) else [grad_output]
+    if len(given) == len(places) > 1 and any(g is not None for g in given):
+        pairs = [(t, g) for t, g in zip(places, given, strict=True) if g is not None]
+        if all(t is not None for t, _ in pairs):
+            return [t for t, _ in pairs], [g for _, g in pairs]
+    if len(given) != len(outs):
+        raise AutogradError(f"backward: {len(outs)} outputs, but {len(given)} gradients.")
+    return outs, given
 
 
 def backward(module: Module, grad_output: Any) -> Any:
@@ -82,10 +89,7 @@ def backward(module: Module, grad_output: Any) -> Any:
             "(not one that contains it) in training mode, with gradients on, then call backward once."
         )
     output, inputs = last
-    outs = _tensors(output)
-    given = list(grad_output) if isinstance(grad_output, tuple | list) else [grad_output]
-    if len(given) != len(outs):
-        raise AutogradError(f"backward: {len(outs)} outputs, but {len(given)} gradients.")
+    outs, given = _paired(output, grad_output)
     known = {id(t) for t in inputs}
     params = [p for p in module.parameters() if p.requires_grad and id(p) not in known]
     gradients = [as_tensor(g, o) if g is not None else None for g, o in zip(given, outs, strict=True)]
