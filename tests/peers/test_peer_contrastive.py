@@ -176,7 +176,9 @@ def test_margin_losses_equal_the_formula(place, seed, n, margin, reduction):
     )
     y = rng.integers(0, 2, n)
     check(
-        lambda a, b: grilly.functional.pair_contrastive_loss(a, b, y, margin, reduction=reduction),
+        lambda a, b: nn.PairContrastiveLoss(margin, reduction=reduction)(
+            a, b, grilly.asarray(y, dtype="int32", device=a.device)
+        ),
         lambda a, b: hadsell(a, b, torch.from_numpy(y), margin, reduction),
         triple[:2],
         place,

@@ -169,6 +169,8 @@ def test_the_best_beam_is_the_best_text_of_all():
     found = beam_search(lambda ids: grilly.asarray(table[ids.numpy()]), [0], 3, num_beams=9)
     assert tuple(found.sequences.tolist()[0][1:]) == best
     np.testing.assert_allclose(found.scores.tolist()[0], score(best), rtol=1e-5)
+    module = nn.BeamSearchDecoder(9)(lambda ids: grilly.asarray(table[ids.numpy()]), [0], 3)
+    assert module.sequences.tolist() == found.sequences.tolist()
 
 
 class Small(nn.Module):

@@ -11,10 +11,14 @@ torch = pytest.importorskip("torch")
 
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from tests.peers import peer_functions, peer_plain  # noqa: E402, F401 - they register what they draw
 from tests.peers.peer_layers import LAYERS  # noqa: E402
 from tests.peers.peer_modules import compare, need, paired  # noqa: E402
 
 from grilly_core import nn  # noqa: E402
+
+#: PyTorch keeps a sixth as a float32 in gradients of float64.
+INEXACT = {"Hardsigmoid": 1e-8, "f.hardsigmoid": 1e-8}
 
 
 def check(name, place, data):
@@ -24,10 +28,11 @@ def check(name, place, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns of what it does itself
         ours, theirs = paired(make, rng, place)
-        assert repr(ours) == repr(theirs) or name.startswith("ours-")
-        compare(ours, theirs, arrays, rng, place, form)
+        # ours show how losses are reduced, PyTorch's do not
+        assert repr(ours) == repr(theirs) or name.startswith("ours-") or "Loss" in name
+        compare(ours, theirs, arrays, rng, place, form, INEXACT.get(name, 0.0))
         ours.eval(), theirs.eval()
-        compare(ours, theirs, arrays, rng, place, form)
+        compare(ours, theirs, arrays, rng, place, form, INEXACT.get(name, 0.0))
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -38,7 +38,7 @@ class GELU(Module):
 
     def extra_repr(self) -> str:
         """The settings."""
-        return f"approximate={self.approximate}"
+        return f"approximate={self.approximate!r}"
 
 
 class LeakyReLU(Module):
@@ -207,7 +207,7 @@ class Softshrink(Module):
 
     def extra_repr(self) -> str:
         """The settings."""
-        return f"lambd={self.lambd}"
+        return str(self.lambd)
 
 
 class Hardshrink(Module):
@@ -230,7 +230,7 @@ class Hardshrink(Module):
 
     def extra_repr(self) -> str:
         """The settings."""
-        return f"lambd={self.lambd}"
+        return str(self.lambd)
 
 
 class Softmax(Module):

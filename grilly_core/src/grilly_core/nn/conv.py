@@ -118,10 +118,13 @@ class _Conv(Module):
             "padding": (0,) * self.axes,
             "dilation": (1,) * self.axes,
             "groups": 1,
-            "padding_mode": "zeros",
         }
-        parts += [f"{k}={getattr(self, k)!r}" for k, v in defaults.items() if getattr(self, k) != v]
-        return ", ".join(parts + (["bias=False"] if self.bias is None else []))
+        parts += [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
+        if self.bias is None:
+            parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
+        return ", ".join(parts)
 
 
 class Conv1d(_Conv):
