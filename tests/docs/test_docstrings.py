@@ -12,12 +12,14 @@ import pytest
 import grilly
 import grilly_backend_cpu
 import grilly_core
+import grilly_ext_memory
+import grilly_ext_snn
 import grilly_testkit
 from grilly_core import registry
 from grilly_core.opspec import Op
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-PACKAGES = (grilly_core, grilly_backend_cpu, grilly_testkit, grilly)
+PACKAGES = (grilly_core, grilly_backend_cpu, grilly_ext_snn, grilly_ext_memory, grilly_testkit, grilly)
 SKIPPED = {"grilly.demos.digits", "grilly.__main__"}
 
 

@@ -36,11 +36,14 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
             SeqToANNContainer ElementWiseRecurrentContainer SynapseFilter DualTimescaleSynapse NeuNorm
             ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TemporalEffectiveBatchNorm1d
             TemporalEffectiveBatchNorm2d TemporalWiseAttention MultiDimensionalAttention SpikingSelfAttention
-            QKAttention Converter Monitor PlaceCell TimeCell ThetaGammaEncoder
+            QKAttention Converter Monitor PlaceCell GridCell TimeCell ThetaGammaEncoder
         """,
         "functional": """
-            multi_step_forward seq_to_ann_forward reset_net set_step_mode place_cell time_cell theta_gamma_encoding
-            continuous_to_spikes spikes_to_continuous bridge_temporal_weights
+            multi_step_forward seq_to_ann_forward reset_net set_step_mode place_cell grid_cell time_cell
+            theta_gamma_encoding continuous_to_spikes spikes_to_continuous bridge_temporal_weights hybrid_blend
+            rate_encode latency_encode phase_encode thermometer_encode delta_encode population_encode spike_times
+            ce_rate_loss ce_count_loss ce_max_membrane_loss mse_count_loss mse_membrane_loss l1_rate_sparsity
+            rate_range_loss accuracy_rate
         """,
     },
     "grilly-ext-memory": {

@@ -1,1 +1,5 @@
 """The ops of this package; importing it registers them all."""
+
+from grilly_ext_snn.ops import cells
+
+__all__ = ["cells"]
