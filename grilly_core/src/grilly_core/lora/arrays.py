@@ -74,7 +74,8 @@ def save_checkpoint(
             "save_checkpoint: modules_to_save and bias='all' have no place in this layout; use save_pretrained()."
         )
     layers = {n: m for n, m in model.lora_layers().items() if adapter_name in m.adapters}
-    arrays, sizes = {}, {}
+    arrays: dict[str, Any] = {}
+    sizes: dict[str, Any] = {}
     for name, layer in layers.items():
         adapter = layer.adapters[adapter_name]
         cells = _cells(name, layer, adapter, config)

@@ -14,7 +14,9 @@ from grilly_core.ops import (
     index,
     learning,
     linalg,
+    linalg_determinants,
     linalg_host,
+    linalg_solving,
     loss,
     manipulate,
     math,
@@ -44,8 +46,8 @@ from grilly_core.ops import (
 
 __all__ = [
     "arithmetic", "arrange", "bessel", "complex", "creation", "decompositions", "einsum", "elementary", "fft",
-    "gamma", "index", "learning", "linalg", "linalg_host", "loss", "manipulate", "math", "nn", "nn_activations",
-    "nn_attention", "nn_cells", "nn_conv", "nn_embedding", "nn_norm", "nn_pool", "nn_recurrent", "optim",
-    "placing", "primitives", "products", "random", "reduce", "scan", "sets", "solutions", "special",
-    "statistics", "structure", "views",
+    "gamma", "index", "learning", "linalg", "linalg_determinants", "linalg_host", "linalg_solving", "loss",
+    "manipulate", "math", "nn", "nn_activations", "nn_attention", "nn_cells", "nn_conv", "nn_embedding", "nn_norm",
+    "nn_pool", "nn_recurrent", "optim", "placing", "primitives", "products", "random", "reduce", "scan", "sets",
+    "solutions", "special", "statistics", "structure", "views",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from grilly_core import dtypes
 from grilly_core.apply import as_tensor
 from grilly_core.errors import ShapeError
 from grilly_core.ops import linalg_host as host
+from grilly_core.ops import linalg_rules as rule
 from grilly_core.ops import primitives as p
 from grilly_core.ops.arrange import _diag_embed
 from grilly_core.ops.creation import _tril, _triu, eye
@@ -78,7 +79,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     """
     x = _one_triangle(matrix(x), "U" if upper else "L")
     low = host.cholesky(x)
-    result: Tensor = host.adjoint(low) if upper else low
+    result: Tensor = rule.adjoint(low) if upper else low
     return result
 
 
@@ -92,7 +93,7 @@ def one_triangle(x: Any, *, lower: bool) -> Tensor:
     own = diagonal(x)
     if x.dtype.is_complex:
         own = p.cast(own.real, dtype=x.dtype)
-    return p.add(p.add(half, host.adjoint(half)), _diag_embed(own))
+    return p.add(p.add(half, rule.adjoint(half)), _diag_embed(own))
 
 
 @one_triangle.vjp
@@ -310,5 +311,5 @@ def householder_product(x: Any, tau: Any, /) -> Tensor:
     for k in reversed(range(tau.shape[-1])):
         v = low[..., :, k : k + 1]
         factor = tau[..., k : k + 1, None]
-        result = p.sub(result, p.mul(host.product(v, host.adjoint(v), result), factor))
+        result = p.sub(result, p.mul(rule.product(v, rule.adjoint(v), result), factor))
     return result

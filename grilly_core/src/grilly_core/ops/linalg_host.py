@@ -1,4 +1,4 @@
-"""Dense decompositions and solutions, computed by LAPACK on the host; on a device they are a counted transfer.
+"""Dense decompositions, computed by LAPACK on the host; on a device they are a counted transfer.
 
 Where a decomposition is of a symmetric or Hermitian matrix, `x` stands for ``(x + x^H) / 2``. Sources of the gradients:
 Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation" (2008);
@@ -16,61 +16,18 @@ import numpy as np
 
 from grilly_core import dtypes
 from grilly_core.buffer import Spec
-from grilly_core.errors import AutogradError, DTypeError, ShapeError
+from grilly_core.errors import AutogradError
 from grilly_core.ops import primitives as p
 from grilly_core.ops.arrange import _diag_embed
 from grilly_core.ops.creation import _tril, _triu, eye
-from grilly_core.ops.linalg import matmul_any
+from grilly_core.ops.linalg_rules import adjoint, definite, matrix_of, on_diagonal, product, scaled
+from grilly_core.ops.linalg_solving import solve
 from grilly_core.ops.math import conj, imag, real
-from grilly_core.ops.structure import concat, diagonal, swapped
+from grilly_core.ops.structure import concat, diagonal
 from grilly_core.ops.views import expand_dims
 from grilly_core.opspec import Inferred, host_op
 
-__all__ = [
-    "cholesky",
-    "det",
-    "eig",
-    "eigh",
-    "inv",
-    "lu",
-    "permutation",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-]
-
-
-def adjoint(x: Any) -> Any:
-    """Conjugate transpose of matrices."""
-    return conj(swapped(x, x.ndim - 2, x.ndim - 1))
-
-
-def product(*parts: Any) -> Any:
-    """Matrix product of several."""
-    result = parts[0]
-    for part in parts[1:]:
-        result = matmul_any(result, part)
-    return result
-
-
-def scaled(x: Any, s: Any) -> Any:
-    """``x @ diag(s)``."""
-    return p.mul(x, p.cast(expand_dims(s, axis=s.ndim - 1), dtype=x.dtype))
-
-
-def _matrix(name: str, x: Spec, square: bool = True) -> tuple[tuple[int, ...], Any]:
-    if x.dtype.kind not in "fc" or x.dtype.itemsize == 2:
-        raise DTypeError(
-            f"{name}: expected float32, float64 or a complex type; received {x.dtype.name}. Cast with .to(...)."
-        )
-    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
-        kind = "square matrices" if square else "matrices"
-        raise ShapeError(
-            f"{name}: expected {kind} (..., {'N, N' if square else 'M, N'}); received shape {x.shape}."
-        )
-    return x.shape[:-2], x.dtype
+__all__ = ["cholesky", "eig", "eigh", "lu", "permutation", "qr", "svd"]
 
 
 # -- triangular and orthogonal factors -----------------------------------------------------------------------
@@ -79,7 +36,7 @@ def _matrix(name: str, x: Spec, square: bool = True) -> tuple[tuple[int, ...], A
 @host_op("linalg.cholesky", saves="outs")
 def cholesky(x: Spec) -> Inferred:
     """Lower triangular L with ``L @ L^H`` equal to positive definite matrices."""
-    _matrix("cholesky", x)
+    matrix_of("cholesky", x)
     return Inferred(((x.shape, x.dtype),))
 
 
@@ -98,15 +55,10 @@ def _(x: Any) -> Any:
     return np.linalg.cholesky((x + np.swapaxes(x, -1, -2).conj()) / 2)
 
 
-def _definite(s: Any, *lead: int) -> Any:
-    x = s.f32(*lead, 3, 3)
-    return s.array((x @ np.swapaxes(x, -1, -2) + 2 * np.eye(3)).astype(np.float32))
-
-
 @cholesky.samples
 def _(s: Any) -> None:
-    s.case(_definite(s, 1))
-    s.case(_definite(s, 2))
+    s.case(definite(s, 1))
+    s.case(definite(s, 2))
     s.error(ValueError, "square", s.f32(3, 4))
     s.error(ValueError, "positive definite", s.array(-np.eye(2, dtype="f4")))
 
@@ -114,7 +66,7 @@ def _(s: Any) -> None:
 @host_op("linalg.qr", saves="outs")
 def qr(x: Spec, *, complete: bool = False) -> Inferred:
     """Orthonormal Q and upper triangular R with ``Q @ R`` equal to x; `complete` makes Q square."""
-    lead, dtype = _matrix("qr", x, square=False)
+    lead, dtype = matrix_of("qr", x, square=False)
     m, n = x.shape[-2:]
     k = m if complete else min(m, n)
     return Inferred((((*lead, m, k), dtype), ((*lead, k, n), dtype)))
@@ -156,7 +108,7 @@ def _(s: Any) -> None:
 @host_op("linalg.lu", nondiff_outputs={1}, saves="outs")
 def lu(x: Spec) -> Inferred:
     """L below and U on and above the diagonal, in one matrix, and the rows exchanged in turn (counted from 0)."""
-    lead, dtype = _matrix("lu", x, square=False)
+    lead, dtype = matrix_of("lu", x, square=False)
     return Inferred(((x.shape, dtype), ((*lead, min(x.shape[-2:])), dtypes.int32)))
 
 
@@ -228,7 +180,7 @@ def _(s: Any) -> None:
 @host_op("linalg.eigh", saves="outs")
 def eigh(x: Spec) -> Inferred:
     """Eigenvalues in rising order and orthonormal eigenvectors (columns) of Hermitian matrices."""
-    lead, dtype = _matrix("eigh", x)
+    lead, dtype = matrix_of("eigh", x)
     return Inferred((((*lead, x.shape[-1]), dtype.real), (x.shape, dtype)))
 
 
@@ -239,13 +191,9 @@ def _gaps(values: Any) -> Any:
 
 def _over(numerator: Any, gap: Any) -> Any:
     """A quotient that is 0 where nothing is divided: equal values matter only to vectors somebody uses."""
-    nothing = p.bitwise_or(p.eq(numerator, 0), _on_diagonal(numerator))
+    nothing = p.bitwise_or(p.eq(numerator, 0), on_diagonal(numerator))
     safe = p.where(nothing, 1.0, gap)
     return p.where(nothing, 0.0, p.div(numerator, p.cast(safe, dtype=numerator.dtype)))
-
-
-def _on_diagonal(x: Any) -> Any:
-    return p.cast(eye(x.shape[-1], device=x.device), dtype=dtypes.bool_)
 
 
 @eigh.vjp
@@ -264,15 +212,15 @@ def _(x: Any) -> Any:
 
 @eigh.samples
 def _(s: Any) -> None:
-    s.case(_definite(s, 1))
-    s.case(_definite(s, 2))
+    s.case(definite(s, 1))
+    s.case(definite(s, 2))
     s.error(ValueError, "square", s.f32(2, 3))
 
 
 @host_op("linalg.eig", saves="outs")
 def eig(x: Spec) -> Inferred:
     """Complex eigenvalues and eigenvectors (columns of norm 1) of square matrices."""
-    lead, dtype = _matrix("eig", x)
+    lead, dtype = matrix_of("eig", x)
     wide = dtypes.complex128 if dtype.real is dtypes.float64 else dtypes.complex64
     return Inferred((((*lead, x.shape[-1]), wide), (x.shape, wide)))
 
@@ -302,7 +250,7 @@ def _(s: Any) -> None:
 @host_op("linalg.svd", saves="outs")
 def svd(x: Spec, *, full_matrices: bool = True) -> Inferred:
     """Singular vectors U (columns), singular values in falling order, and V^H (rows)."""
-    lead, dtype = _matrix("svd", x, square=False)
+    lead, dtype = matrix_of("svd", x, square=False)
     m, n = x.shape[-2:]
     k = min(m, n)
     u, v = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
@@ -349,159 +297,3 @@ def _(s: Any) -> None:
     s.case(s.f32(4, 3), full_matrices=False)
     s.case(s.f32(2, 3, 4), full_matrices=False)
     s.case(s.f32(3, 3))
-
-
-# -- solutions and determinants ------------------------------------------------------------------------------
-
-
-@host_op("linalg.solve")
-def solve(a: Spec, b: Spec) -> Inferred:
-    """X with ``a @ X`` equal to b, for square matrices a and matrices b with the same leading axes."""
-    lead, dtype = _matrix("solve", a)
-    if b.ndim < 2 or b.shape[-2] != a.shape[-1] or b.shape[:-2] != lead:
-        raise ShapeError(f"solve: expected (..., N, N) and (..., N, K); received {a.shape} and {b.shape}.")
-    wide = dtypes.promote(dtype, b.dtype)
-    return Inferred(((b.shape, wide),), (wide, wide))
-
-
-@solve.vjp
-def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
-    (g,), (x,), (a, _) = grads, outs, ins
-    gb = solve(adjoint(a), g)
-    return p.neg(product(gb, adjoint(x))) if needs[0] else None, gb
-
-
-@solve.reference
-def _(a: Any, b: Any) -> Any:
-    return np.linalg.solve(a, b)
-
-
-@solve.samples
-def _(s: Any) -> None:
-    s.case(_definite(s, 1), s.f32(1, 3, 2))
-    s.case(_definite(s, 2), s.f32(2, 3, 1))
-    s.error(ValueError, "expected", s.f32(3, 3), s.f32(2, 2))
-    s.error(ValueError, "singular", s.array(np.zeros((2, 2), "f4")), s.f32(2, 2))
-
-
-@host_op("linalg.inv", saves="outs")
-def inv(x: Spec) -> Inferred:
-    """Inverse of square matrices."""
-    _matrix("inv", x)
-    return Inferred(((x.shape, x.dtype),))
-
-
-@inv.vjp
-def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
-    y = adjoint(outs[0])
-    return (p.neg(product(y, grads[0], y)),)
-
-
-@inv.reference
-def _(x: Any) -> Any:
-    return np.linalg.inv(x)
-
-
-@inv.samples
-def _(s: Any) -> None:
-    s.case(_definite(s, 1))
-    s.case(_definite(s, 2))
-    s.error(ValueError, "singular", s.array(np.zeros((2, 2), "f4")))
-
-
-@host_op("linalg.pinv")
-def pinv(x: Spec, *, rtol: float = 0.0, atol: float = 0.0) -> Inferred:
-    """Moore-Penrose inverse; singular values not above ``max(atol, rtol * largest)`` count as 0."""
-    lead, dtype = _matrix("pinv", x, square=False)
-    return Inferred((((*lead, x.shape[-1], x.shape[-2]), dtype),))
-
-
-@pinv.vjp
-def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
-    (g,), (y,), (a,) = grads, outs, ins
-    gh, yh = adjoint(g), adjoint(y)
-    total = p.neg(product(yh, g, yh))
-    left = product(gh, y, yh)
-    total = p.add(total, p.sub(left, product(a, y, left)))
-    right = product(yh, y, gh)
-    return (p.add(total, p.sub(right, product(right, y, a))),)
-
-
-@pinv.reference
-def _(x: Any, *, rtol: Any, atol: Any) -> Any:
-    u, s, vh = np.linalg.svd(x, full_matrices=False)
-    cut = np.maximum(rtol * s.max(-1, keepdims=True, initial=0), atol)
-    inverse = np.divide(1, s, where=s > cut, out=np.zeros_like(s))
-    back = (np.swapaxes(m, -1, -2).conj() for m in (vh, u))
-    v, uh = back
-    return np.matmul(v * inverse[..., None, :], uh)
-
-
-@pinv.samples
-def _(s: Any) -> None:
-    s.case(s.f32(4, 3), rtol=1e-6)
-    s.case(s.f32(2, 3, 4), rtol=1e-6)
-
-
-@host_op("linalg.det")
-def det(x: Spec) -> Inferred:
-    """Determinant of square matrices."""
-    lead, dtype = _matrix("det", x)
-    return Inferred(((lead, dtype),))
-
-
-@det.vjp
-def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
-    """The cofactors, through singular values, so that singular matrices have their gradient too."""
-    (g,), (x,) = grads, ins
-    u, s, vh = svd(x, full_matrices=False)
-    turn = p.mul(det(u), det(vh))
-    n = s.shape[-1]
-    others = p.where(_on_diagonal(x), 1.0, expand_dims(s, axis=s.ndim - 1))
-    from grilly_core.ops.reduce import prod
-
-    cofactors = prod(others, axis=-1) if n else s
-    matrix = product(scaled(u, cofactors), vh)
-    factor = expand_dims(expand_dims(p.mul(g, conj(turn)), axis=g.ndim), axis=g.ndim + 1)
-    return (p.mul(matrix, factor),)
-
-
-@det.reference
-def _(x: Any) -> Any:
-    return np.linalg.det(x)
-
-
-@det.samples
-def _(s: Any) -> None:
-    s.case(s.f32(3, 3))
-    s.case(s.f32(2, 3, 3))
-    s.error(ValueError, "square", s.f32(2, 3))
-
-
-@host_op("linalg.slogdet")
-def slogdet(x: Spec) -> Inferred:
-    """Sign of the determinant, and logarithm of its absolute value."""
-    lead, dtype = _matrix("slogdet", x)
-    return Inferred(((lead, dtype), (lead, dtype.real)))
-
-
-@slogdet.vjp
-def _(grads: Any, outs: Any, ins: Any, attrs: Any, needs: Any) -> Any:
-    (gsign, glog), (sign, _), (x,) = grads, outs, ins
-    factor = p.cast(glog, dtype=x.dtype)
-    if x.dtype.is_complex:
-        turn = imag(p.mul(conj(gsign), sign))
-        factor = p.sub(factor, p.mul(p.cast(turn, dtype=x.dtype), 1j))
-    factor = expand_dims(expand_dims(factor, axis=factor.ndim), axis=factor.ndim + 1)
-    return (p.mul(adjoint(inv(x)), factor),)
-
-
-@slogdet.reference
-def _(x: Any) -> Any:
-    return tuple(np.linalg.slogdet(x))
-
-
-@slogdet.samples
-def _(s: Any) -> None:
-    s.case(s.f32(3, 3))
-    s.case(s.f32(2, 3, 3))

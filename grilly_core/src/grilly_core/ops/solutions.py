@@ -10,7 +10,9 @@ from grilly_core import dtypes
 from grilly_core.apply import as_tensor
 from grilly_core.errors import ShapeError
 from grilly_core.layout import broadcast_shapes, normalize_axes, normalize_axis
-from grilly_core.ops import linalg_host as host
+from grilly_core.ops import linalg_determinants as determinants
+from grilly_core.ops import linalg_rules as rule
+from grilly_core.ops import linalg_solving as host
 from grilly_core.ops import primitives as p
 from grilly_core.ops.creation import _tril, _triu, eye
 from grilly_core.ops.decompositions import _permutation_matrix, eigvalsh, matrix, svdvals
@@ -119,9 +121,9 @@ def cholesky_solve(b: Any, low: Any, /, *, upper: bool = False) -> Tensor:
     [[1.0]]
     """
     low = matrix(low)
-    low = host.adjoint(_triu(low)) if upper else _tril(low)
+    low = rule.adjoint(_triu(low)) if upper else _tril(low)
     half = solve(low, b)
-    return solve(host.adjoint(low), half)
+    return solve(rule.adjoint(low), half)
 
 
 def cholesky_inverse(low: Any, /, *, upper: bool = False) -> Tensor:
@@ -159,13 +161,13 @@ def lu_solve(packed: Any, pivots: Any, b: Any, /, *, left: bool = True, adjoint:
     """
     packed, b = matrix(packed), matrix(b)
     if not left:
-        return host.adjoint(lu_solve(packed, pivots, host.adjoint(b), adjoint=not adjoint))  # type: ignore[no-any-return]
+        return rule.adjoint(lu_solve(packed, pivots, rule.adjoint(b), adjoint=not adjoint))  # type: ignore[no-any-return]
     order = _permutation_matrix(as_tensor(pivots), packed.shape[-1], packed.dtype)
     if adjoint:
-        half = solve_triangular(host.adjoint(packed), b, upper=False)
-        inner = solve_triangular(host.adjoint(packed), half, upper=True, unitriangular=True)
+        half = solve_triangular(rule.adjoint(packed), b, upper=False)
+        inner = solve_triangular(rule.adjoint(packed), half, upper=True, unitriangular=True)
         return matmul(order, inner)
-    half = solve_triangular(packed, matmul(host.adjoint(order), b), upper=False, unitriangular=True)
+    half = solve_triangular(packed, matmul(rule.adjoint(order), b), upper=False, unitriangular=True)
     return solve_triangular(packed, half, upper=True)
 
 
@@ -255,7 +257,7 @@ def det(x: Any, /) -> Tensor:
     >>> grilly.linalg.det([[2.0, 0.0], [0.0, 4.0]]).item()
     8.0
     """
-    return host.det(matrix(x))  # type: ignore[no-any-return]
+    return determinants.det(matrix(x))  # type: ignore[no-any-return]
 
 
 def slogdet(x: Any, /) -> SlogDet:
@@ -267,7 +269,7 @@ def slogdet(x: Any, /) -> SlogDet:
     >>> grilly.linalg.slogdet([[-1.0, 0.0], [0.0, 1.0]]).sign.item()
     -1.0
     """
-    return SlogDet(*host.slogdet(matrix(x)))
+    return SlogDet(*determinants.slogdet(matrix(x)))
 
 
 def logdet(x: Any, /) -> Tensor:
