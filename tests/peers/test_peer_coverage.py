@@ -38,12 +38,15 @@ ELSEWHERE = {
 }
 #: Modules that have nothing to compare.
 MODULES_WITHOUT = {
+    "AffectMLP": "dense layers; the core's tests check its formula",
     "Module": "the base class",
     "RoPE": "another name of RotaryEmbedding",
     "RoSwish": "not PyTorch's; the core's tests check its formula",
 }
 #: Functions that PyTorch lacks, with the file whose tests have their definition.
 DEFINED = {
+    "test_embedding_functions.py": "embedding_attention embedding_ffn embedding_lookup embedding_normalize "
+    "embedding_pool embedding_position prefix_scan_causal",
     "test_learning_rules.py": "ewc_gradient ewc_penalty fisher_info fisher_normalize natural_gradient nlms_ensemble "
     "nlms_metrics nlms_predict nlms_update whitening_apply whitening_batch_stats whitening_transform",
 }

@@ -11,6 +11,8 @@ from grilly_core.functional.attention import *  # noqa: F403
 from grilly_core.functional.attention import __all__ as _attention
 from grilly_core.functional.dropping import *  # noqa: F403
 from grilly_core.functional.dropping import __all__ as _dropping
+from grilly_core.functional.embeddings import *  # noqa: F403
+from grilly_core.functional.embeddings import __all__ as _embeddings
 from grilly_core.functional.folding import *  # noqa: F403
 from grilly_core.functional.folding import __all__ as _folding
 from grilly_core.functional.layers import *  # noqa: F403
@@ -47,7 +49,7 @@ from grilly_core.functional.whitening import *  # noqa: F403
 from grilly_core.functional.whitening import __all__ as _whitening
 
 __all__ = [
-    *_activations, *_attention, *_dropping, *_folding, *_layers, *_learning, *_lookup, *_losses,
+    *_activations, *_attention, *_dropping, *_embeddings, *_folding, *_layers, *_learning, *_lookup, *_losses,
     *_losses_contrastive, *_losses_ctc, *_losses_likelihood, *_losses_linear, *_losses_margin, *_normalising,
     *_pooling, *_pooling_more, *_resample, *_spellings, *_transposed, *_whitening,
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from grilly_core.nn.activation import *  # noqa: F403
 from grilly_core.nn.activation import __all__ as _activation
 from grilly_core.nn.activation_settings import *  # noqa: F403
 from grilly_core.nn.activation_settings import __all__ as _activation_settings
+from grilly_core.nn.affect import AffectMLP
 from grilly_core.nn.attention import *  # noqa: F403
 from grilly_core.nn.attention import __all__ as _attention
 from grilly_core.nn.attention_variants import *  # noqa: F403
@@ -58,7 +59,7 @@ from grilly_core.nn.transformer import __all__ as _transformer
 from grilly_core.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
 __all__ = [
-    "GRU", "LSTM", "RNN", "Buffer", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "GRU", "LSTM", "RNN", "AffectMLP", "Buffer", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
     "ConvTranspose3d", "Dropout", "Embedding", "Flatten", "GRUCell", "Identity", "KVCache", "LSTMCell", "Linear",
     "Module", "Parameter", "RNNCell", "Unflatten", "UninitializedBuffer", "UninitializedParameter", "functional",
     "init", "utils",
