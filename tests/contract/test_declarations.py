@@ -12,9 +12,11 @@ import grilly
 import grilly_core
 from grilly_core import registry
 from grilly_core.methods import elementwise
+from grilly_core.plugins import loader
 from grilly_core.samples import cases_of
 
 ROOT = Path(__file__).parents[2]
+loader.load_every_op(strict=True)
 OPS = registry.specs()
 #: Views whose samples would need layouts that no shape expresses; the ops over them are sampled.
 UNSAMPLED = {"restride", "pairs_as_complex"}

@@ -123,3 +123,10 @@ def test_the_list_of_expected_failures_is_strict(tmp_path, broken):
     listed.write_text("add forward\n")
     with pytest.raises(ValueError, match="reason"):
         read_xfails(listed)
+
+
+def test_ops_of_extensions_are_checked_and_unknown_ones_refused():
+    report = execute("cpu", 0, ops=["snn.place_cell"])
+    assert report.ok and report.cases > 0
+    with pytest.raises(ValueError, match="snn.no_such_op"):
+        execute("cpu", 0, ops=["add", "snn.no_such_op"])

@@ -18,6 +18,7 @@ from grilly_core import registry
 from grilly_core.atomic import atomic_write
 from grilly_core.device import open_context
 from grilly_core.opspec import Op
+from grilly_core.plugins import loader
 from grilly_core.samples import cases_of
 from grilly_testkit.modes import Finding, Mode, findings, modes_for
 
@@ -92,7 +93,14 @@ def _versions() -> dict[str, str]:
 
 
 def checkable() -> list[Op[Any, Any]]:
-    """Return the ops that have samples."""
+    """Return the ops that have samples, those of installed extensions included.
+
+    Raises
+    ------
+    PluginError
+        If an extension's ops cannot be loaded.
+    """
+    loader.load_every_op(strict=True)
     return [op for op in registry.specs().values() if op.samples_rule is not None]
 
 
@@ -163,11 +171,14 @@ def execute(
     progress: bool = False,
 ) -> Report:
     """Check a device and return the report."""
+    known = checkable()  # before the device opens, which is when extensions bring their kernels
     context = open_context(device)
     result = Report(str(context.device), level, _versions())
     allowed, seen = read_xfails(xfails), set()
     start = time.perf_counter()
-    chosen = [op for op in checkable() if ops is None or op.name in ops]
+    if missing := sorted(set(ops or ()) - {op.name for op in known}):
+        raise ValueError(f"ops: {', '.join(missing)}: not declared, or without samples; see `grilly ops`.")
+    chosen = [op for op in known if ops is None or op.name in ops]
     for i, op in enumerate(chosen):
         result.cases += len(cases_of(op).cases)
         for mode in modes_for(level):

@@ -17,7 +17,8 @@ __all__ = ["run", "support"]
 
 def run(pattern: str, *, internal: bool, console: Console | None = None) -> None:
     """Print the table op × backend."""
-    registry.load_core()  # before a device opens, because that is when its kernels are collected
+    registry.load_core()
+    loader.load_every_op()  # before a device opens, because that is when its kernels are collected
     backends = [name for name in loader.backend_names() if _opens(name)]
     table = Table(box=None, pad_edge=False)
     for column in ("op", "kind", *backends):
@@ -32,8 +33,7 @@ def run(pattern: str, *, internal: bool, console: Console | None = None) -> None
 
 _LEGEND = (
     "\nTypes: a kernel of the backend takes these. view: no kernel is needed. body: made of other ops, see "
-    "`grilly explain`. none: a primitive without a kernel, which falls back to the CPU. "
-    "Ops of plugins that are not loaded are absent."
+    "`grilly explain`. none: a primitive without a kernel, which falls back to the CPU."
 )
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "kernels_for",
     "load_all",
     "load_backend",
+    "load_every_op",
     "load_ops",
     "load_public",
     "public_names",
@@ -281,6 +282,22 @@ class Loader:
             f"op {name!r} comes with the package {package}, which is not installed: {known.install_hint(package)}."
         )
 
+    def load_every_op(self, *, strict: bool = False) -> None:
+        """Load all installed plugins that declare ops.
+
+        Parameters
+        ----------
+        strict : bool
+            Raise the first failure; else one that cannot be loaded is left out with a `PluginWarning`.
+        """
+        for name in self.index().names(OPS):
+            try:
+                self.load(OPS, name)
+            except PluginError as error:
+                if strict:
+                    raise
+                warnings.warn(f"ops {name!r} are left out: {error}", PluginWarning, stacklevel=2)
+
     def kernels_for(self, backend: str) -> list[tuple[str, Callable[[Any, Any], None]]]:
         """Return what extensions bring for a backend: pairs of source and ``register(kernels, runtime)``.
 
@@ -475,6 +492,7 @@ index = _process.index
 kernels_for = _process.kernels_for
 load_all = _process.load_all
 load_backend = _process.load_backend
+load_every_op = _process.load_every_op
 load_ops = _process.load_ops
 load_public = _process.load_public
 public_names = _process.public_names

@@ -1,5 +1,5 @@
 """The ops of this package; importing it registers them all."""
 
-from grilly_ext_snn.ops import cells
+from grilly_ext_snn.ops import cells, filters, plasticity
 
-__all__ = ["cells"]
+__all__ = ["cells", "filters", "plasticity"]
