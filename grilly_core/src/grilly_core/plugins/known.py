@@ -31,7 +31,7 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
     "grilly-ext-snn": {
         "": "SNNCompute",
         "nn": """
-            LIFNeuron SNNLayer HebbianLayer STDPLayer GIFNeuron SNNMatMul SNNSoftmax SNNRMSNorm SNNReadout Synapse
+            LIFNeuron SNNLayer HebbianLayer STDPLayer OjaRule SangerRule GIFNeuron SNNMatMul SNNSoftmax SNNRMSNorm SNNReadout Synapse
             MemoryModule BaseNode IFNode LIFNode ParametricLIFNode ATan FastSigmoid MultiStepContainer
             SeqToANNContainer ElementWiseRecurrentContainer SynapseFilter DualTimescaleSynapse NeuNorm
             ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TemporalEffectiveBatchNorm1d
@@ -43,7 +43,7 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
             theta_gamma_encoding continuous_to_spikes spikes_to_continuous bridge_temporal_weights hybrid_blend
             rate_encode latency_encode phase_encode thermometer_encode delta_encode population_encode spike_times
             ce_rate_loss ce_count_loss ce_max_membrane_loss mse_count_loss mse_membrane_loss l1_rate_sparsity
-            rate_range_loss accuracy_rate
+            rate_range_loss accuracy_rate hebbian_learning oja_learning sanger_learning stdp_learning stdp_window
         """,
     },
     "grilly-ext-memory": {

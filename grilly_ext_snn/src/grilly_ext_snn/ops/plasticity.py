@@ -51,7 +51,7 @@ def _check(
     for label, trace, side in traces:
         if tuple(trace.shape) != tuple(side.shape[1:]):
             raise ShapeError(
-                f"{name}: {label} must have the shape {tuple(side.shape[1:])} of one step; received {tuple(trace.shape)}."
+                f"{name}: {label} must be {tuple(side.shape[1:])}, one step; received {tuple(trace.shape)}."
             )
 
 
@@ -114,8 +114,8 @@ def triplet_stdp(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Triplet rule of Pfister and Gerstner (2006), all pairs; returns weights and the traces r1, r2, o1, o2.
 
-    A spike of `pre` subtracts ``o1 (A2- + A3- r2)``, one of `post` adds ``r1 (A2+ + A3+ o2)``; the slow traces r2 and o2
-    are those from before the spike. `decays` are those of r1, r2, o1 and o2. Defaults: visual cortex, steps of 1 ms.
+    A spike of `pre` subtracts ``o1 (A2- + A3- r2)``, one of `post` adds ``r1 (A2+ + A3+ o2)``; the slow traces r2 and
+    o2 are those from before the spike. `decays` are those of r1, r2, o1 and o2. Defaults: visual cortex, steps of 1 ms.
     """
     _check(
         "triplet_stdp", pre, post, weights, ("r1", r1, pre), ("r2", r2, pre), ("o1", o1, post), ("o2", o2, post)
