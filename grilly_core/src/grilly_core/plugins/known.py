@@ -31,10 +31,10 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
     "grilly-ext-snn": {
         "": "SNNCompute",
         "nn": """
-            LIFNeuron SNNLayer HebbianLayer STDPLayer OjaRule SangerRule GIFNeuron SNNMatMul SNNSoftmax SNNRMSNorm SNNReadout Synapse
-            MemoryModule BaseNode IFNode LIFNode ParametricLIFNode ATan FastSigmoid MultiStepContainer
-            SeqToANNContainer ElementWiseRecurrentContainer SynapseFilter DualTimescaleSynapse NeuNorm
-            ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TemporalEffectiveBatchNorm1d
+            LIFNeuron SNNLayer HebbianLayer STDPLayer OjaRule SangerRule GIFNeuron SNNMatMul SNNSoftmax SNNRMSNorm
+            SNNReadout Synapse MemoryModule BaseNode IFNode LIFNode ParametricLIFNode ATan FastSigmoid
+            MultiStepContainer SeqToANNContainer ElementWiseRecurrentContainer SynapseFilter DualTimescaleSynapse
+            NeuNorm ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TemporalEffectiveBatchNorm1d
             TemporalEffectiveBatchNorm2d TemporalWiseAttention MultiDimensionalAttention SpikingSelfAttention
             QKAttention Converter Monitor PlaceCell GridCell TimeCell ThetaGammaEncoder
         """,
