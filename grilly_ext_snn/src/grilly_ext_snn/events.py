@@ -156,8 +156,8 @@ def write_nmnist(path: str | os.PathLike[str], events: Events) -> None:
     )
     if not fits:
         raise ValueError(
-            f"{path}: the format holds times below {_NMNIST_CLOCK} µs, columns below 256 and rows below 240; received up "
-            f"to {events.t.max()} µs, column {events.x.max()}, row {events.y.max()}."
+            f"{path}: the format holds times below {_NMNIST_CLOCK} µs, columns below 256 and rows below 240; received "
+            f"up to {events.t.max()} µs, column {events.x.max()}, row {events.y.max()}."
         )
     rows = np.empty((len(events), 5), np.uint8)
     rows[:, 0], rows[:, 1] = events.x, events.y

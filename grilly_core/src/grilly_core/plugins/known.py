@@ -35,8 +35,9 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
             SNNReadout Synapse MemoryModule BaseNode IFNode LIFNode ParametricLIFNode ATan FastSigmoid
             MultiStepContainer SeqToANNContainer ElementWiseRecurrentContainer SynapseFilter DualTimescaleSynapse
             NeuNorm ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TemporalEffectiveBatchNorm1d
-            TemporalEffectiveBatchNorm2d TemporalWiseAttention MultiDimensionalAttention SpikingSelfAttention
-            QKAttention Converter Monitor PlaceCell GridCell TimeCell ThetaGammaEncoder
+            TemporalEffectiveBatchNorm2d BatchNormThroughTime1d BatchNormThroughTime2d TemporalWiseAttention
+            MultiDimensionalAttention SpikingSelfAttention QKAttention Converter Monitor PlaceCell GridCell TimeCell
+            ThetaGammaEncoder
         """,
         "functional": """
             multi_step_forward seq_to_ann_forward reset_net set_step_mode place_cell grid_cell time_cell
