@@ -7,12 +7,12 @@ operations), has no loops, and equal parts are one object, so that the printed k
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = [
-    "Expr", "above", "constant", "differentiate", "exp", "flag", "maximum", "minimum", "mix", "ordered", "select",
-    "spike", "spike_strict", "stop", "symbol",
+    "Expr", "above", "constant", "differentiate", "exp", "flag", "maximum", "minimum", "mix", "ordered", "replaced",
+    "select", "spike", "spike_strict", "stop", "symbol",
 ]  # fmt: skip
 
 
@@ -210,3 +210,12 @@ def _pulled(e: Expr, g: Expr) -> tuple[Expr, ...]:
         case "mix", (s, a, b):
             return g * (a - b), mix(s, g, 0.0), mix(s, 0.0, g)
     return tuple(_ZERO for _ in e.args)
+
+
+def replaced(outputs: Sequence[Expr], op: str, function: Callable[..., Expr]) -> list[Expr]:
+    """Return the outputs with every operation `op` written as `function` of its arguments."""
+    done: dict[Expr, Expr] = {}
+    for e in ordered(outputs):
+        arguments = tuple(done[a] for a in e.args)
+        done[e] = function(*arguments) if e.op == op else _made(e.op, arguments, e.value)
+    return [done[e] for e in outputs]

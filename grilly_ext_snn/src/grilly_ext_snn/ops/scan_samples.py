@@ -19,7 +19,7 @@ _DRIVE: Final[dict[str, tuple[float, float]]] = {
 }
 _STATES: Final[dict[str, dict[str, tuple[float, float]]]] = {
     "izhikevich": {"v": (-70.0, 28.0), "u": (-14.0, 0.0)},
-    "adex": {"v": (-70.0, -44.0), "w": (0.0, 100.0)},
+    "adex": {"v": (-70.0, 10.0), "w": (0.0, 100.0)},
     "lif_refractory": {"wait": (-4.0, 2.0)},
     "gif": {"wait": (-4.0, 2.0)},
 }
