@@ -48,10 +48,14 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
         """,
     },
     "grilly-ext-memory": {
-        "nn": "MemoryRead MemoryWrite",
+        "nn": """
+            MemoryBank MemoryRead MemoryWrite MemoryContextAggregate MemoryInjectConcat MemoryInjectGate
+            MemoryInjectResidual MemoryQueryPooling
+        """,
         "functional": """
             faiss_distance faiss_topk faiss_ivf_filter faiss_kmeans_update faiss_quantize memory_read memory_write
-            memory_context_aggregate memory_query_pooling
+            memory_context_aggregate memory_query_pooling memory_inject_concat memory_inject_gate
+            memory_inject_residual
         """,
     },
     "grilly-ext-cognition": {
