@@ -104,7 +104,7 @@ def test_attention_without_weights_is_gone_back_through(need_weights):
     grilly.manual_seed(0)
     layer = nn.MultiheadAttention(4, 2)
     x = grilly.randn(3, 2, 4).requires_grad_()
-    y, weights = layer(x, x, x, need_weights=need_weights)
+    _, weights = layer(x, x, x, need_weights=need_weights)
     assert (weights is None) is not need_weights
     g = grilly.randn(3, 2, 4)
     (want,) = grilly.grad((layer(x, x, x, need_weights=need_weights)[0] * g).sum(), x)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from grilly_backend_cpu.jit import njit, split
 
-__all__ = ["dropped", "words"]
+__all__ = ["dropped", "philox", "words"]
 
 _u32 = np.uint32
 _u64 = np.uint64
@@ -21,7 +21,8 @@ _GROUP: Final = 64  # blocks whose words `dropped` holds at a time
 
 
 @njit(forceinline=True)
-def _philox(counter: Any, key: Any) -> Any:
+def philox(counter: Any, key: Any) -> Any:
+    """Four words of Philox4x32-10 for a block."""
     a, b, c, d = _u32(counter & _LOW), _u32(counter >> _HALF), _u32(0), _u32(0)
     k0, k1 = _u32(key & _LOW), _u32(key >> _HALF)
     for _ in range(10):
@@ -36,10 +37,10 @@ def _words(start: int, stop: int, args: Any) -> None:
     out, key, offset = args
     for block in range(start, min(stop, out.size // 4)):
         four = out[4 * block : 4 * block + 4]
-        four[0], four[1], four[2], four[3] = _philox(offset + _u64(block), key)
+        four[0], four[1], four[2], four[3] = philox(offset + _u64(block), key)
     if stop * 4 > out.size:
         four = out[out.size // 4 * 4 :]
-        last = _philox(offset + _u64(out.size // 4), key)
+        last = philox(offset + _u64(out.size // 4), key)
         for j in range(four.size):
             four[j] = last[j]
 
@@ -51,7 +52,7 @@ def _dropped(start: int, stop: int, args: Any) -> None:
     for group in range(start, stop, _GROUP):
         count = min(_GROUP, stop - group)
         for i in range(count):
-            held[i, 0], held[i, 1], held[i, 2], held[i, 3] = _philox(offset + _u64(group + i), key)
+            held[i, 0], held[i, 1], held[i, 2], held[i, 3] = philox(offset + _u64(group + i), key)
         flat = held.reshape(-1)
         source = x[4 * group : 4 * (group + count)]
         target = out[4 * group : 4 * (group + count)]

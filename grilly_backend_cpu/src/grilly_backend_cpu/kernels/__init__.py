@@ -15,7 +15,8 @@ __all__ = ["FAMILIES", "register_all"]
 
 FAMILIES: Final = (
     "data", "elementwise", "reduce", "scan", "fft", "linalg", "matmul", "index", "sort", "random",
-    "activations", "softmax", "norm", "conv", "pool", "recurrent", "loss", "embedding", "optim",
+    "activations", "softmax", "norm", "conv", "pool", "recurrent", "attention", "loss", "embedding",
+    "optim",
 )  # fmt: skip
 
 

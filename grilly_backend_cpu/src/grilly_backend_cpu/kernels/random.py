@@ -12,7 +12,7 @@ from grilly_backend_cpu.fast import random as fast
 from grilly_backend_cpu.kernels.support import FAST, FLOATS
 from grilly_backend_cpu.quiet import quiet_context
 
-__all__ = ["philox", "register"]
+__all__ = ["key_and_offset", "philox", "register", "threshold"]
 
 _MASK: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
@@ -30,7 +30,7 @@ def philox(state: NDArray[np.uint32], size: int, relative: int) -> NDArray[np.ui
     >>> [hex(w) for w in philox(np.zeros(4, "u4"), 2, 0)]
     ['0x6627e8d5', '0xe169c58d']
     """
-    key, offset = _key_and_offset(state, relative)
+    key, offset = key_and_offset(state, relative)
     counter = np.arange(-(-size // 4), dtype=np.uint64) + np.uint64(offset)
     words = [counter & _MASK, counter >> _HALF, np.zeros_like(counter), np.zeros_like(counter)]
     keys = [np.uint64(key & 0xFFFFFFFF), np.uint64(key >> 32)]
@@ -41,7 +41,8 @@ def philox(state: NDArray[np.uint32], size: int, relative: int) -> NDArray[np.ui
     return np.stack(words, 1).astype(np.uint32).reshape(-1)[:size]
 
 
-def _key_and_offset(state: NDArray[np.uint32], relative: int) -> tuple[int, int]:
+def key_and_offset(state: NDArray[np.uint32], relative: int) -> tuple[int, int]:
+    """Return the key and the first block of a generator's state."""
     low, high, offset_low, offset_high = state.tolist()
     return low | high << 32, ((offset_low | offset_high << 32) + relative) & (1 << 64) - 1
 
@@ -55,7 +56,7 @@ def random_bits(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None
 def random_bits_fast(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """Words by Numba."""
     out = outs[0].array
-    fast.words(out, *_key_and_offset(ins[0].array, attrs["relative"]))
+    fast.words(out, *key_and_offset(ins[0].array, attrs["relative"]))
 
 
 def threshold(p: float) -> int:
@@ -79,7 +80,7 @@ def dropout_fast(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> Non
     if p == 1:
         out[...] = 0
         return
-    key, offset = _key_and_offset(ins[1].array, attrs["relative"])
+    key, offset = key_and_offset(ins[1].array, attrs["relative"])
     scale = np.float32(1 / (1 - p))
     fast.dropped(x.reshape(-1), out.reshape(-1), key, offset, threshold(p), scale)
 
