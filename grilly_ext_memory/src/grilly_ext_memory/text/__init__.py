@@ -1,0 +1,1 @@
+"""Text in, ranked text out: encoders, a store of documents, and search over both."""
