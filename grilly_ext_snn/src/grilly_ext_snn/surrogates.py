@@ -89,7 +89,9 @@ def register_surrogate(name: str, function: Derivative) -> None:
     >>> def gaussian(x, alpha):
     ...     return alpha * grilly.exp(-(alpha * x) ** 2)
     >>> register_surrogate("gaussian", gaussian)
-    >>> node = grilly.nn.LIFNode(surrogate_function=grilly.nn.Surrogate("gaussian", alpha=1.0))
+    >>> from grilly_ext_snn.nn.nodes import LIFNode
+    >>> from grilly_ext_snn.nn.surrogates import Surrogate
+    >>> node = LIFNode(surrogate_function=Surrogate("gaussian", alpha=1.0))
     """
     if not isinstance(name, str) or not name or not callable(function):
         raise RegistrationError(

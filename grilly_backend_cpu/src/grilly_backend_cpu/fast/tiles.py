@@ -2,7 +2,7 @@
 
 BLAS shares each product among its threads, which pays for large ones only; many small ones are faster one a thread,
 and stay in the nearest caches with what is done to them before and after. Sixteen factors are held in registers for a
-line of `b` and `c`: 75 to 95 GFLOP/s a core for 64 columns and 60 to 70 for 32, where large products of BLAS have 195
+line of `b` and `c`: 70 to 94 GFLOP/s a core for 64 columns and 52 to 64 for 32, where large products of BLAS have 195
 and the same small ones 115. The width must be known when compiled, else LLVM cannot tell that rows do not overlap.
 """
 

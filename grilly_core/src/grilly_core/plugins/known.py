@@ -37,14 +37,16 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
             NeuNorm ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TemporalEffectiveBatchNorm1d
             TemporalEffectiveBatchNorm2d BatchNormThroughTime1d BatchNormThroughTime2d TemporalWiseAttention
             MultiDimensionalAttention SpikingSelfAttention QKAttention Converter Monitor PlaceCell GridCell TimeCell
-            ThetaGammaEncoder
+            ThetaGammaEncoder AdExNode AdaptiveLIFNode AlphaNode IzhikevichNode LapicqueNode LeakyNode SynapticNode
+            StraightThrough Surrogate Triangular
         """,
         "functional": """
-            multi_step_forward seq_to_ann_forward reset_net set_step_mode place_cell grid_cell time_cell
-            theta_gamma_encoding continuous_to_spikes spikes_to_continuous bridge_temporal_weights hybrid_blend
-            rate_encode latency_encode phase_encode thermometer_encode delta_encode population_encode spike_times
-            ce_rate_loss ce_count_loss ce_max_membrane_loss mse_count_loss mse_membrane_loss l1_rate_sparsity
-            rate_range_loss accuracy_rate hebbian_learning oja_learning sanger_learning stdp_learning stdp_window
+            multi_step_forward seq_to_ann_forward reset_net set_step_mode detach_net register_surrogate place_cell
+            grid_cell time_cell theta_gamma_encoding continuous_to_spikes spikes_to_continuous bridge_temporal_weights
+            hybrid_blend rate_encode latency_encode phase_encode thermometer_encode delta_encode population_encode
+            spike_times ce_rate_loss ce_count_loss ce_max_membrane_loss mse_count_loss mse_membrane_loss
+            l1_rate_sparsity rate_range_loss accuracy_rate hebbian_learning oja_learning sanger_learning stdp_learning
+            stdp_window
         """,
     },
     "grilly-ext-memory": {

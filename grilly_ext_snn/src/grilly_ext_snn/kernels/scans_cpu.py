@@ -14,14 +14,15 @@ from grilly_ext_snn.surrogates import BUILT_IN, coefficients
 
 __all__ = ["register"]
 
-#: Steps of neurons that a thread takes at once, and the bounds of a block: rows of a block stay in the first cache.
+#: Steps of neurons worth a thread's while, and the most neurons of a block: its states stay in the second cache.
 _WORK: Final = 1 << 15
-_BLOCKS: Final = (512, 2048)
+_LARGEST: Final = 1 << 14
+_SHARES: Final = 16
 
 
-def _block(steps: int) -> int:
-    low, high = _BLOCKS
-    return min(max(-(-_WORK // steps), low), high)
+def _block(neurons: int, steps: int) -> int:
+    """Return how many neurons a thread takes at once: long pieces of rows, as new memory is given in large pages."""
+    return max(-(-_WORK // steps), min(-(-neurons // _SHARES), _LARGEST))
 
 
 def _rows(view: Any, steps: int) -> NDArray[Any]:
@@ -71,7 +72,7 @@ class _Scans:
             *last,
             *saved,
         )
-        self.push(x.shape[1], _block(steps), arguments)
+        self.push(x.shape[1], _block(x.shape[1], steps), arguments)
 
     def vjp(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         """Gradients of the inputs, states and constants."""
@@ -91,7 +92,7 @@ class _Scans:
             _rows(outs[0], steps), *[v.array.reshape(-1) for v in outs[1:]],
         )  # fmt: skip
         run = self.pull_sigmoid if name == "sigmoid" else self.pull
-        run(x.shape[1], _block(steps), arguments)
+        run(x.shape[1], _block(x.shape[1], steps), arguments)
 
 
 def _served(c: Any) -> bool:
