@@ -98,7 +98,7 @@ def bench(
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def demo(context: typer.Context) -> None:
-    """Train on handwritten digits (default), or run the demo `snn` or `search`; further arguments go to the demo."""
+    """Train a small network on handwritten digits; further arguments go to the demo."""
     from grilly.demos import DEMOS, find
 
     chosen = next(iter(context.args), "")

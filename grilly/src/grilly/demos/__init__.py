@@ -14,8 +14,6 @@ __all__ = ["DEMOS", "find"]
 #: Name → module and the package that brings it.
 DEMOS: Final[dict[str, tuple[str, str]]] = {
     "digits": ("grilly.demos.digits", "grilly"),
-    "snn": ("grilly_ext_snn.demo", "grilly-ext-snn"),
-    "search": ("grilly_ext_memory.demo", "grilly-ext-memory"),
 }
 
 
