@@ -124,3 +124,27 @@ def test_snn_04_surrogates_are_finite_far_from_the_threshold(alpha):
         spikes = kind(alpha)(x)
         spikes.sum().backward()
         assert spikes.tolist() == [0, 0, 0, 1, 1, 1, 1] and np.isfinite(x.grad.numpy()).all()
+
+
+@pytest.mark.parametrize("reset", ["subtract", "zero", "none"])
+@pytest.mark.parametrize("kind", ["leaky", "synaptic"])
+def test_gradients_through_time_are_snntorchs(kind, reset):
+    """Its automatic differentiation, with its arctangent surrogate and detached reset, in float64."""
+    weight = np.random.default_rng(1).standard_normal(X.shape)
+    x = X * (1.0 if kind == "leaky" else 0.3)
+    theirs = torch.from_numpy(x).requires_grad_()
+    spike_grad = snn.surrogate.atan(alpha=2.0)
+    if kind == "leaky":
+        peer = snn.Leaky(beta=0.75, reset_mechanism=reset, spike_grad=spike_grad)
+        node = LeakyNode(beta=0.75, reset_mechanism=reset, step_mode="m", detach_reset=True)
+    else:
+        peer = snn.Synaptic(alpha=0.8125, beta=0.75, reset_mechanism=reset, spike_grad=spike_grad)
+        node = SynapticNode(alpha=0.8125, beta=0.75, reset_mechanism=reset, step_mode="m", detach_reset=True)
+    states, wanted = [torch.zeros(3, 5, dtype=torch.float64)] * (1 if kind == "leaky" else 2), []
+    for step in theirs:
+        spikes, *states = peer(step, *states)
+        wanted.append(spikes)
+    (torch.stack(wanted) * torch.from_numpy(weight)).sum().backward()
+    given = grilly.asarray(x, dtype="float64").requires_grad_()
+    (node(given) * grilly.asarray(weight, dtype="float64")).sum().backward()
+    np.testing.assert_allclose(given.grad.numpy(), theirs.grad.numpy(), rtol=1e-9, atol=1e-12)
