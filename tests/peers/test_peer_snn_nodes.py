@@ -148,3 +148,29 @@ def test_gradients_through_time_are_snntorchs(kind, reset):
     given = grilly.asarray(x, dtype="float64").requires_grad_()
     (node(given) * grilly.asarray(weight, dtype="float64")).sum().backward()
     np.testing.assert_allclose(given.grad.numpy(), theirs.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("reset", ["subtract", "zero", "none"])
+def test_lapicque_is_snntorchs(reset):
+    peer, state, wanted = snn.Lapicque(R=5.0, C=2.0, time_step=1.0, reset_mechanism=reset), None, []
+    state = torch.zeros(3, 5, dtype=torch.float64)
+    for step in torch.from_numpy(X):
+        spikes, state = peer(step, state)
+        wanted.append(spikes.numpy())
+    node = LapicqueNode(r=5.0, c=2.0, dt=1.0, reset_mechanism=reset, step_mode="m")
+    made = ours(node)
+    assert made.sum() > 0
+    np.testing.assert_array_equal(made, wanted)
+
+
+@pytest.mark.parametrize("reset", ["zero", "none"])
+def test_alpha_is_snntorchs(reset):
+    """Its subtraction differs on purpose; see `neurons/recursive.py`."""
+    peer, wanted = snn.Alpha(alpha=0.875, beta=0.75, reset_mechanism=reset), []
+    syn_exc = syn_inh = mem = torch.zeros(3, 5, dtype=torch.float64)
+    for step in torch.from_numpy(X):
+        spikes, syn_exc, syn_inh, mem = peer(step, syn_exc, syn_inh, mem)
+        wanted.append(spikes.numpy())
+    made = ours(AlphaNode(alpha=0.875, beta=0.75, reset_mechanism=reset, step_mode="m"))
+    assert made.sum() > 0
+    np.testing.assert_array_equal(made, wanted)
