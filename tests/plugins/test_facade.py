@@ -75,10 +75,10 @@ def test_star_imports_load_no_plugin():
 
 
 def test_a_name_of_a_missing_package_says_what_to_install():
-    with pytest.raises(MissingPluginError, match="grilly.nn.LIFNeuron comes with the package grilly-ext-snn"):
-        grilly.nn.LIFNeuron  # noqa: B018
+    with pytest.raises(MissingPluginError, match="grilly.nn.PerceiverIO comes with the package grilly-ext-multimodal"):
+        grilly.nn.PerceiverIO  # noqa: B018
     with pytest.raises(ImportError):
-        hasattr(grilly.nn, "LIFNeuron")
+        hasattr(grilly.nn, "PerceiverIO")
 
 
 def test_a_typo_is_an_attribute_error_with_close_matches():
