@@ -75,7 +75,9 @@ def test_star_imports_load_no_plugin():
 
 
 def test_a_name_of_a_missing_package_says_what_to_install():
-    with pytest.raises(MissingPluginError, match="grilly.nn.PerceiverIO comes with the package grilly-ext-multimodal"):
+    with pytest.raises(
+        MissingPluginError, match="grilly.nn.PerceiverIO comes with the package grilly-ext-multimodal"
+    ):
         grilly.nn.PerceiverIO  # noqa: B018
     with pytest.raises(ImportError):
         hasattr(grilly.nn, "PerceiverIO")
