@@ -132,7 +132,6 @@ LINALG = {
     "linalg.tensorsolve": Entry(lambda a, b, dims=None: L.tensorsolve(a, b, axes=dims), tol=1e-3),
     "linalg.lstsq": Entry(lambda a, b, rcond=None, driver=None: L.lstsq(a, b, rcond=rcond), known_as=lambda r: r[:1], tol=1e-3),
     "lu": Entry(lambda x, pivot=True, get_infos=False: (*L.lu_factor(x), *((grilly.zeros(x.shape[:-2], dtype=grilly.int32),) if get_infos else ())), tol=1e-4),
-    "nn.functional.pdist": Entry(lambda x, p=2: grilly.pdist(x, p), tol=1e-4),
     "matrix_exp": Entry(lambda x: L.matrix_exp(x), tol=1e-3),
 }  # fmt: skip
 
