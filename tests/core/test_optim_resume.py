@@ -24,7 +24,6 @@ OPTIMISERS = {
     "NaturalGradient": lambda p: optim.NaturalGradient(p, lr=0.01),
     "HypergradientAdamW": lambda p: optim.HypergradientAdamW(p, lr=0.01, beta_hyper=1e-4),
     "AutoHypergradientAdamW": lambda p: optim.AutoHypergradientAdamW(p, lr=0.01, warmup_steps=3),
-    "AffectAdam": lambda p: optim.AffectAdam(p, lr=0.05, kappa=1.0, kappa_valence=-0.3),
     "Hypergradient-log": lambda p: optim.HypergradientAdamW(p, beta_hyper=1e-3, log_scale=True),
 }
 SCHEDULES = {

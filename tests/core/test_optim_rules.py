@@ -148,41 +148,6 @@ def test_auto_hypergradient_by_its_formula():
     assert saved == pytest.approx(powers, rel=1e-9)
 
 
-def test_affect_scales_adams_rate():
-    """The oracle is Adam with the rate written to its group; the group of AffectAdam keeps the schedule's."""
-    p, q = parameter([1.0, -2.0]), parameter([1.0, -2.0])
-    felt = optim.AffectAdam([p], lr=0.1, kappa=0.8, kappa_valence=-0.5)
-    plain = optim.Adam([q], lr=0.1)
-    for t, (valence, arousal) in enumerate([(0.0, 0.5), (1.0, 0.5), (-0.4, 1.0), (0.0, 0.0)]):
-        felt.set_affect(valence, arousal)
-        plain.param_groups[0]["lr"] = 0.1 * (1 + 0.8 * (arousal - 0.5) - 0.5 * valence)
-        for x in (p, q):
-            give(x, [1.0 + t, 0.3])
-        felt.step(), plain.step()
-        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-13)
-    assert felt.param_groups[0]["lr"] == 0.1
-
-
-def test_affect_is_seen_by_a_captured_step():
-    """Each replay moves by the rate of the affect at that time; with constant gradients Adam moves by the rate."""
-    p = nn.Parameter(grilly.asarray([0.0]))
-    opt = optim.AffectAdam([p], lr=0.1, kappa=2.0)
-
-    def move(x):
-        opt.zero_grad()
-        (p * x).sum().backward()
-        opt.step()
-
-    step = grilly.capture(move, state=opt)
-
-    at = 0.0
-    for arousal in (0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 0.75):
-        opt.set_affect(0.0, arousal)
-        step(grilly.ones(1))
-        assert p.item() - at == pytest.approx(-0.2 * arousal, abs=1e-5)
-        at = p.item()
-
-
 def test_lbfgs_finds_the_minimum_of_a_quadratic():
     """With exact curvature it needs few steps: the oracle is the solution of the linear system."""
     rng = np.random.default_rng(4)
@@ -229,8 +194,6 @@ S = lr_scheduler
         (lambda: optim.NLMS([parameter(np.ones((1, 2)))], lr_decay=0.0), "lr_decay"),
         (lambda: optim.HypergradientAdamW(P, lr_min=1.0, lr_max=0.5), "lr_min"),
         (lambda: optim.AutoHypergradientAdamW(P, hyper_lr=-1.0), "hyper_lr"),
-        (lambda: optim.AffectAdam(P, kappa=2.0, kappa_valence=0.5), "kappa"),
-        (lambda: optim.AffectAdam(P).set_affect(0.0, 1.5), "arousal"),
         (lambda: optim.LBFGS([{"params": P}, {"params": [parameter([1.0])]}]), "one group"),
         (lambda: optim.LBFGS(P, line_search_fn="armijo"), "line_search_fn"),
         (lambda: optim.LBFGS(P, history_size=0), "history_size"),

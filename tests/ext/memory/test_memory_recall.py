@@ -206,3 +206,26 @@ def test_bad_input():
         bank.write(np.ones((3, 4)), np.ones((3, 2)))
     with pytest.raises(ShapeError, match="as many"):
         bank.write(np.ones((2, 4)), np.ones((1, 2)))
+
+
+def test_masks_in_half_precision():
+    """Slots that are masked get no weight and no gradient, and a row without any is 0, in f16 as in f32."""
+    mask = np.array([[True, False] * 3, [False] * 6, [True] * 6])
+    results = []
+    for dtype in ("float16", "float32"):
+        q, k, v = (grilly.asarray(x.astype("f4")).to(dtype).requires_grad_() for x in (Q, K, V))
+        values, weights = recall.memory_read(q, k, v, mask=mask, top_k=4, return_weights=True)
+        values.sum().backward()
+        results.append([x.detach().to("float32").numpy() for x in (values, weights, q.grad, k.grad, v.grad)])
+        assert all(np.isfinite(x).all() for x in results[-1])
+        assert not results[-1][1][~mask].any() and not results[-1][0][1].any() and not results[-1][2][1].any()
+    for half, full in zip(*results, strict=True):
+        np.testing.assert_allclose(half, full, rtol=2e-2, atol=1e-2)
+
+
+def test_a_cleared_bank_keeps_its_shape_and_nothing_else():
+    bank = MemoryBank(4, 2, capacity=3, track_writes=True)
+    bank.write(grilly.ones((2, 4)).requires_grad_(), grilly.ones((2, 2)))
+    bank.clear()
+    assert len(bank) == 0 and not bank.keys.requires_grad and not bank.values.numpy().any()
+    assert bank.write(grilly.ones((1, 4)), grilly.ones((1, 2))).tolist() == [0]

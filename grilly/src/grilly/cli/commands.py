@@ -99,13 +99,9 @@ def bench(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def demo(context: typer.Context) -> None:
     """Train a small network on handwritten digits; further arguments go to the demo."""
-    from grilly.demos import DEMOS, find
+    from grilly.demos import digits
 
-    chosen = next(iter(context.args), "")
-    name, rest = (chosen, context.args[1:]) if chosen in DEMOS else ("digits", context.args)
-    if chosen and chosen not in DEMOS and not chosen.startswith("-"):
-        raise typer.BadParameter(f"demo {chosen!r} is not one of {', '.join(DEMOS)}.")
-    raise typer.Exit(find(name).main(rest) or 0)
+    raise typer.Exit(digits.main(context.args) or 0)
 
 
 @new.command("op")

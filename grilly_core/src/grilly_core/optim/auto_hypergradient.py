@@ -55,6 +55,8 @@ class AutoHypergradientAdamW(HypergradientAdamW):
     0.0121
     """
 
+    _not_in_key = HypergradientAdamW._not_in_key | {"hyper_power"}
+
     def __init__(
         self,
         params: Iterable[Any],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from grilly_core import dtypes
 from grilly_core.apply import as_tensor
@@ -22,10 +22,6 @@ __all__ = ["Optimizer", "OptimizerStateError"]
 Group = dict[str, Any]
 
 Place = tuple[Context, DType]
-#: What a captured step does not depend on, or reads from tensors.
-_NOT_IN_KEY: Final = frozenset(
-    ["params", "param_names", "lr", "initial_lr", "valence", "arousal", "hyper_power"]
-)
 
 
 class OptimizerStateError(StateDictError, ValueError):
@@ -93,6 +89,8 @@ class Optimizer:
 
     #: Names of the state's 0-d tensors, which are float32 at least.
     _scalars: ClassVar[frozenset[str]] = frozenset(["step", "mu_product", "eta", "mu"])
+    #: Settings that a captured step reads from tensors, or not at all.
+    _not_in_key: ClassVar[frozenset[str]] = frozenset(["params", "param_names", "lr", "initial_lr"])
 
     def __init__(self, params: Iterable[Any], defaults: Group) -> None:
         if isinstance(params, Tensor):
@@ -235,18 +233,15 @@ class Optimizer:
         key = (index, context, wide)
         found = self._rates.get(key)
         if found is None:
-            lr = checked_rate(self._wanted_rate(group))
+            lr = checked_rate(group["lr"])
             found = self._rates[key] = _Rate(asarray(lr, dtype=wide, device=context.device), lr)
-        elif found.mirror != self._wanted_rate(group):
+        elif found.mirror != group["lr"]:
             self._refresh(found, group)
         return found.cell
 
-    def _wanted_rate(self, group: Group) -> Any:
-        """Return the rate that a step is to use; a subclass may make it of more than ``group["lr"]``."""
-        return group["lr"]
-
-    def _refresh(self, rate: _Rate, group: Group) -> None:
-        lr = checked_rate(self._wanted_rate(group))
+    @staticmethod
+    def _refresh(rate: _Rate, group: Group) -> None:
+        lr = checked_rate(group["lr"])
         with no_grad():
             rate.cell.fill_(lr)
         rate.mirror = lr
@@ -268,16 +263,16 @@ class Optimizer:
     def capture_key(self) -> tuple[Any, ...]:
         """Return what is constant in a captured step: which state there is, and all settings but the rates."""
         settings = [
-            tuple([(k, v) for k, v in group.items() if k not in _NOT_IN_KEY]) for group in self.param_groups
+            tuple([(k, v) for k, v in group.items() if k not in self._not_in_key])
+            for group in self.param_groups
         ]
         return (self._loads, *settings)
 
     def before_replay(self) -> None:
         """Bring the learning rates on the devices up to date with the groups."""
         for (index, _, _), rate in self._rates.items():
-            group = self.param_groups[index]
-            if rate.mirror != self._wanted_rate(group):
-                self._refresh(rate, group)
+            if rate.mirror != self.param_groups[index]["lr"]:
+                self._refresh(rate, self.param_groups[index])
 
     def after_replay(self) -> None:
         """Nothing: all counters live in tensors."""

@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["BACKENDS", "GROUPS", "KERNELS", "OPS", "PUBLIC", "Entry", "Filters", "Index", "scan"]
+__all__ = [
+    "BACKENDS", "GROUPS", "KERNELS", "OPS", "PUBLIC", "Entry", "Filters", "Index", "public_keys", "scan",
+    "split_public",
+]  # fmt: skip
 
 BACKENDS: Final = "grilly.backends.v1"
 OPS: Final = "grilly.ops.v1"
@@ -214,3 +217,16 @@ def _one_per_name(projects: Sequence[_Project], notes: list[str]) -> list[_Proje
 
 def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def public_keys(namespace: str, name: str) -> tuple[str, ...]:
+    """Return the entry names that publish ``grilly.<namespace>.<name>``; an undotted entry name belongs to ``nn``."""
+    if namespace == "nn":
+        return (name, f"nn.{name}")
+    return (f"{namespace or 'grilly'}.{name}",)
+
+
+def split_public(key: str) -> tuple[str, str]:
+    """Return namespace and name that an entry publishes; see `public_keys`."""
+    namespace, _, name = key.rpartition(".")
+    return ("nn" if not namespace else "" if namespace == "grilly" else namespace), name

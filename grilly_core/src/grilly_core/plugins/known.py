@@ -22,42 +22,35 @@ BACKENDS: Final[dict[str, str]] = {
 OPS: Final[dict[str, str]] = {
     "snn": "grilly-ext-snn",
     "memory": "grilly-ext-memory",
-    "faiss": "grilly-ext-memory",
     "vsa": "grilly-ext-cognition",
     "capsule": "grilly-ext-multimodal",
 }
 
 _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
     "grilly-ext-snn": {
-        "": "SNNCompute",
         "nn": """
-            LIFNeuron SNNLayer HebbianLayer STDPLayer OjaRule SangerRule GIFNeuron SNNMatMul SNNSoftmax SNNRMSNorm
-            SNNReadout Synapse MemoryModule BaseNode IFNode LIFNode ParametricLIFNode ATan FastSigmoid
-            MultiStepContainer SeqToANNContainer ElementWiseRecurrentContainer SynapseFilter DualTimescaleSynapse
-            NeuNorm ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TemporalEffectiveBatchNorm1d
-            TemporalEffectiveBatchNorm2d BatchNormThroughTime1d BatchNormThroughTime2d TemporalWiseAttention
-            MultiDimensionalAttention SpikingSelfAttention QKAttention Converter Monitor PlaceCell GridCell TimeCell
-            ThetaGammaEncoder AdExNode AdaptiveLIFNode AlphaNode IzhikevichNode LapicqueNode LeakyNode SynapticNode
-            StraightThrough Surrogate Triangular
+            ATan AdExNode AdaptiveLIFNode AlphaNode BaseNode BatchNormThroughTime1d BatchNormThroughTime2d FastSigmoid
+            GIFNeuron GridCell HebbianLayer IFNode IzhikevichNode LIFNeuron LIFNode LapicqueNode LeakyNode MemoryModule
+            NeuNorm OjaRule ParametricLIFNode PlaceCell SNNLayer STDPLayer SangerRule SigmoidSurrogate StraightThrough
+            Surrogate SynapticNode TemporalEffectiveBatchNorm1d TemporalEffectiveBatchNorm2d ThetaGammaEncoder
+            ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TimeCell Triangular
         """,
         "functional": """
-            multi_step_forward seq_to_ann_forward reset_net set_step_mode detach_net register_surrogate place_cell
-            grid_cell time_cell theta_gamma_encoding continuous_to_spikes spikes_to_continuous bridge_temporal_weights
-            hybrid_blend rate_encode latency_encode phase_encode thermometer_encode delta_encode population_encode
-            spike_times ce_rate_loss ce_count_loss ce_max_membrane_loss mse_count_loss mse_membrane_loss
-            l1_rate_sparsity rate_range_loss accuracy_rate hebbian_learning oja_learning sanger_learning stdp_learning
-            stdp_window
+            accuracy_rate bridge_temporal_weights ce_count_loss ce_max_membrane_loss ce_rate_loss continuous_to_spikes
+            delta_encode detach_net grid_cell hebbian_learning hybrid_blend l1_rate_sparsity latency_encode
+            mse_count_loss mse_membrane_loss oja_learning phase_encode place_cell population_encode rate_encode
+            rate_range_loss register_surrogate reset_net sanger_learning set_step_mode spike_times spikes_to_continuous
+            stdp_learning stdp_window thermometer_encode theta_gamma_encoding time_cell
         """,
     },
     "grilly-ext-memory": {
         "nn": """
-            MemoryBank MemoryRead MemoryWrite MemoryContextAggregate MemoryInjectConcat MemoryInjectGate
-            MemoryInjectResidual MemoryQueryPooling
+            MemoryBank MemoryContextAggregate MemoryInjectConcat MemoryInjectGate MemoryInjectResidual
+            MemoryQueryPooling MemoryRead MemoryWrite
         """,
         "functional": """
-            faiss_distance faiss_topk faiss_ivf_filter faiss_kmeans_update faiss_quantize memory_read memory_write
-            memory_context_aggregate memory_query_pooling memory_inject_concat memory_inject_gate
-            memory_inject_residual
+            memory_context_aggregate memory_inject_concat memory_inject_gate memory_inject_residual
+            memory_query_pooling memory_read memory_write
         """,
     },
     "grilly-ext-cognition": {

@@ -26,7 +26,18 @@ from grilly_core.errors import (
 )
 from grilly_core.plugins import known
 from grilly_core.plugins.contract import ABI, AbiError, check_abi, check_kind
-from grilly_core.plugins.index import BACKENDS, KERNELS, OPS, PUBLIC, Entry, Index, hidden_by, scan
+from grilly_core.plugins.index import (
+    BACKENDS,
+    KERNELS,
+    OPS,
+    PUBLIC,
+    Entry,
+    Index,
+    hidden_by,
+    public_keys,
+    scan,
+    split_public,
+)
 from grilly_core.plugins.status import PluginState, PluginStatus
 
 if TYPE_CHECKING:
@@ -347,7 +358,7 @@ class Loader:
             See `load`.
         """
         if not name.startswith("_"):
-            for key in _public_keys(namespace, name):
+            for key in public_keys(namespace, name):
                 try:
                     return self.load(PUBLIC, key)
                 except LookupError:
@@ -364,7 +375,7 @@ class Loader:
 
     def public_names(self, namespace: str) -> list[str]:
         """Return the names that installed extensions add to a namespace, without importing any."""
-        split = (_split_public(key) for key in self.index().names(PUBLIC))
+        split = (split_public(key) for key in self.index().names(PUBLIC))
         return sorted(name for space, name in split if space == namespace)
 
     # -- overview ----------------------------------------------------------------------------------------------
@@ -468,18 +479,6 @@ def _ambiguous(entries: Sequence[Entry]) -> str:
 def _did_you_mean(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, sorted(names), n=3)
     return f" Did you mean {', '.join(close)}?" if close else ""
-
-
-def _public_keys(namespace: str, name: str) -> tuple[str, ...]:
-    """Entry names that publish ``grilly.<namespace>.<name>``; an undotted entry name belongs to ``nn``."""
-    if namespace == "nn":
-        return (name, f"nn.{name}")
-    return (f"{namespace or 'grilly'}.{name}",)
-
-
-def _split_public(key: str) -> tuple[str, str]:
-    namespace, _, name = key.rpartition(".")
-    return ("nn" if not namespace else "" if namespace == "grilly" else namespace), name
 
 
 _process: Final = Loader()

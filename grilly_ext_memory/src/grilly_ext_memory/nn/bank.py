@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import grilly_core as grilly
@@ -163,15 +162,10 @@ class MemoryBank(Module):
         self.keys, self.values = self.keys.detach(), self.values.detach()
 
     def clear(self) -> None:
-        """Forget everything."""
-        for name, buffer in self._state():
-            if name not in ("keys", "values"):
-                setattr(self, name, buffer * 0 if buffer.dtype is not self.written.dtype else buffer & False)
-        self.values = self.values.detach() * 0.0
-        self.keys = self.keys.detach()
-
-    def _state(self) -> Iterator[tuple[str, Tensor]]:
-        return iter([*self.named_buffers(recurse=False)])
+        """Forget everything; the keys stay where they are until they are written again."""
+        self.detach()
+        for name in ("values", "written", "used", "read_at", "written_at", "clock"):
+            setattr(self, name, grilly.zeros_like(getattr(self, name)))
 
     def extra_repr(self) -> str:
         """Sizes and the rule."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from grilly_core.dtypes import int32
 from grilly_core.errors import ShapeError
+from grilly_core.inspection import finfo
 from grilly_core.ops.index import put_along_axis, topk
 from grilly_core.ops.nn import linear
 from grilly_core.ops.nn_activations import sigmoid
@@ -19,7 +21,6 @@ from grilly_core.tensor import Tensor
 __all__ = ["aggregate", "inject_concat", "inject_gate", "inject_residual", "query_pooling", "read", "write"]
 
 Samples = Any
-_MASKED = -1e30
 
 
 def _t(x: Tensor) -> Tensor:
@@ -29,15 +30,15 @@ def _t(x: Tensor) -> Tensor:
 
 def _weights(scores: Tensor, mask: Tensor | None, top_k: int | None) -> Tensor:
     """Return the softmax of scores ``(B, M)`` over what is allowed; a row that allows nothing is 0."""
-    allowed = None if mask is None else mask
+    allowed, least = mask, finfo(scores.dtype).min
     if allowed is not None:
-        scores = where(allowed, scores, _MASKED)
+        scores = where(allowed, scores, least)
     if top_k is not None and top_k < scores.shape[1]:
         chosen = topk(scores, k=top_k)[1]
         nothing = full(shape=tuple(scores.shape), value=0, dtype=int32)
         one = full(shape=tuple(chosen.shape), value=1, dtype=int32)
         best = put_along_axis(nothing, chosen, one, axis=1) > 0
-        scores = where(best, scores, _MASKED)
+        scores = where(best, scores, least)
         allowed = best if allowed is None else allowed & best
     weights = softmax(scores, axis=-1)
     return weights if allowed is None else where(allowed, weights, 0.0)
@@ -50,22 +51,20 @@ def read(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Values ``(B, V)`` by ``softmax(q k^T / temperature)``, and those weights ``(B, M)``.
 
-    rows = mask if mask is None or mask.ndim == 2 else reshape(mask, shape=(1, m))
-    allowed = None if rows is None else broadcast_to(rows, shape=(b, m))
-    read. With more `iterations` the query first moves to what it retrieves among the keys (the update of modern
+    `queries` ``(B, K)``, `keys` ``(M, K)``, `values` ``(M, V)``, `mask` ``(M,)`` or ``(B, M)``, True where a slot may
+    be read. With more `iterations` the query first moves to what it retrieves among the keys (the update of modern
     Hopfield networks with beta = 1 / temperature, Ramsauer et al. 2020). With `top_k` only the best slots count.
     """
     _check_read(queries, keys, values, mask)
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"memory.read: temperature must be positive and finite; received {temperature!r}.")
     if iterations < 1 or (top_k is not None and top_k < 1):
         raise ValueError(
             f"memory.read: iterations and top_k are at least 1; received {iterations} and {top_k}."
         )
     b, m = queries.shape[0], keys.shape[0]
-    allowed = (
-        None
-        if mask is None
-        else broadcast_to(reshape(mask, shape=(-1, m)) if mask.ndim == 1 else mask, shape=(b, m))
-    )
+    rows = mask if mask is None or mask.ndim == 2 else reshape(mask, shape=(1, m))
+    allowed = None if rows is None else broadcast_to(rows, shape=(b, m))
     turned, scale = _t(keys), 1.0 / temperature
     weights = _weights(matmul(queries, turned) * scale, allowed, top_k)
     for _ in range(iterations - 1):
@@ -104,6 +103,7 @@ def _(s: Samples) -> None:
     s.error(ShapeError, "queries", s.f32(3, 5), k, v)
     s.error(ShapeError, "mask", q, k, v, s.bool(4))
     s.error(ValueError, "iterations", q, k, v, iterations=0)
+    s.error(ValueError, "temperature", q, k, v, temperature=0.0)
 
 
 @op("memory.write")

@@ -10,6 +10,7 @@ from grilly_core.nn import Module
 from grilly_core.random import Generator
 from grilly_core.tensor import Tensor
 from grilly_ext_snn.functional import cells
+from grilly_ext_snn.nn.memory import MemoryModule
 
 __all__ = ["GridCell", "PlaceCell", "ThetaGammaEncoder", "TimeCell"]
 
@@ -100,7 +101,7 @@ class GridCell(Module):
         return cells.grid_cell(agent_position, self.spacing, self.orientation, self.phase, self.max_rate)
 
 
-class TimeCell(Module):
+class TimeCell(MemoryModule):
     """Time cells whose preferred times are spaced evenly; keeps a slow average of the rates.
 
     Parameters
@@ -115,7 +116,7 @@ class TimeCell(Module):
     ----------
     preferred_times : buffer, (n_neurons,)
     membrane : Tensor or None
-        Follows the shape of the times; `reset` forgets it.
+        A memory of the shape of the rates; `reset` forgets it.
 
     Examples
     --------
@@ -125,6 +126,7 @@ class TimeCell(Module):
     """
 
     preferred_times: Tensor
+    membrane: Tensor | None
 
     def __init__(
         self, n_neurons: int, temporal_width: float = 1.0, max_rate: float = 15.0, baseline_rate: float = 0.1, *,
@@ -137,25 +139,16 @@ class TimeCell(Module):
         self.mode, self.scalar = mode, scalar
         times = (grilly.arange(n_neurons, dtype="float32") + 1.0) * (duration / n_neurons)
         self.register_buffer("preferred_times", times)
-        self.membrane: Tensor | None = None
-
-    def reset(self) -> None:
-        """Forget the average."""
-        self.membrane = None
+        self.register_memory("membrane", 0.0)
 
     def forward(self, current_time: Any) -> Tensor:
         """Return the rates at a time or at times ``(B,)``."""
-        before = self.membrane
         rates, _ = cells.time_cell(
             current_time, self.preferred_times, self.temporal_width, self.max_rate, self.baseline_rate,
             mode=self.mode, scalar=self.scalar,
         )  # fmt: skip
-        if before is not None and before.shape != rates.shape:
-            raise ValueError(
-                f"TimeCell: rates of shape {tuple(rates.shape)} do not fit the average of shape {tuple(before.shape)}; "
-                "call reset() before another batch."
-            )
-        self.membrane = ((0.0 if before is None else 0.9 * before) + 0.1 * rates).detach()
+        self.prepare(rates)
+        self.membrane = 0.9 * self.membrane + 0.1 * rates.detach()
         return rates
 
 

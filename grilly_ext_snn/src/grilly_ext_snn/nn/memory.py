@@ -76,14 +76,17 @@ class MemoryModule(Module):
             if value is not None:
                 setattr(self, name, value.detach())
 
-    def prepare(self, x: Tensor) -> None:
-        """Make the memories for inputs of one step like `x`, or check that those held fit it."""
-        for name, default in self._memories.items():
-            held = getattr(self, name)
-            if held is None:
-                setattr(self, name, grilly.full(x.shape, default, dtype=x.dtype, device=x.device))
-            else:
-                self._fits(name, held, x)
+    def prepare(self, x: Tensor | None = None, **by_name: Tensor) -> None:
+        """Make the memories for one step like `x`, or like what is given by name, or check that those held fit it."""
+        for name, like in (by_name or dict.fromkeys(self._memories, x)).items():
+            self._prepare(name, like)
+
+    def _prepare(self, name: str, x: Any) -> None:
+        held, default = getattr(self, name), self._memories[name]
+        if held is None:
+            setattr(self, name, grilly.full(x.shape, default, dtype=x.dtype, device=x.device))
+        else:
+            self._fits(name, held, x)
 
     def _fits(self, name: str, held: Tensor, x: Tensor) -> None:
         who = f"{type(self).__name__}.{name}"

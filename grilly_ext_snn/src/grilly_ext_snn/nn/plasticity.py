@@ -6,18 +6,18 @@ import math
 from typing import Any
 
 import grilly_core as grilly
-from grilly_core.nn import Module
 from grilly_core.nn.linear import positive
 from grilly_core.random import Generator
 from grilly_core.tensor import Tensor
 from grilly_ext_snn.functional import plasticity
 from grilly_ext_snn.functional._arguments import finite, tensor
+from grilly_ext_snn.nn.memory import MemoryModule
 from grilly_ext_snn.ops import plasticity as ops
 
 __all__ = ["HebbianLayer", "OjaRule", "STDPLayer", "SangerRule"]
 
 
-class _Local(Module):
+class _Local(MemoryModule):
     """A linear map whose weight ``(out_features, in_features)`` is a buffer."""
 
     weight: Tensor
@@ -99,11 +99,8 @@ class STDPLayer(_Local):
             raise ValueError(f"STDPLayer: expected w_min < w_max; received {w_min} and {w_max}.")
         super().__init__(in_features, out_features, w_min, w_max, rng)
         self.w_min, self.w_max, self.pairing = w_min, w_max, pairing
-        self.traces: tuple[Tensor, Tensor] | None = None
-
-    def reset(self) -> None:
-        """Forget the traces."""
-        self.traces = None
+        self.register_memory("pre_trace", 0.0)
+        self.register_memory("post_trace", 0.0)
 
     def update_weights(
         self, pre_spikes: Any, post_spikes: Any, tau_plus: float = 20.0, tau_minus: float = 20.0, a_plus: float = 0.01,
@@ -111,18 +108,13 @@ class STDPLayer(_Local):
     ) -> Tensor:  # fmt: skip
         """Learn from spikes ``(B, T, in)`` and ``(B, T, out)``; time constants in steps. Returns the new weights."""
         finite("STDPLayer.update_weights", tau_plus=tau_plus, tau_minus=tau_minus)
-        before = self.traces or (None, None)
-        if before[0] is not None and len(pre_spikes) != before[0].shape[0]:
-            raise ValueError(
-                f"STDPLayer: a batch of {len(pre_spikes)} does not fit the traces of {before[0].shape[0]}; call "
-                "reset() before another batch."
-            )
+        self.prepare(pre_trace=tensor(pre_spikes)[:, 0], post_trace=tensor(post_spikes)[:, 0])
         state = plasticity.stdp_learning(
-            pre_spikes, post_spikes, self.weight, *before, a_plus, a_minus,
+            pre_spikes, post_spikes, self.weight, self.pre_trace, self.post_trace, a_plus, a_minus,
             (math.exp(-1 / tau_plus), math.exp(-1 / tau_minus)), pairing=self.pairing, w_min=self.w_min,
             w_max=self.w_max,
         )  # fmt: skip
-        self.weight, self.traces = state.weights, (state.pre_trace, state.post_trace)
+        self.weight, self.pre_trace, self.post_trace = state
         return self.weight
 
 

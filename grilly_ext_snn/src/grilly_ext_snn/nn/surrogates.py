@@ -9,7 +9,7 @@ from grilly_ext_snn.functional._arguments import tensor
 from grilly_ext_snn.ops.spikes import spike
 from grilly_ext_snn.surrogates import derivative
 
-__all__ = ["ATan", "FastSigmoid", "Sigmoid", "StraightThrough", "Surrogate", "Triangular"]
+__all__ = ["ATan", "FastSigmoid", "SigmoidSurrogate", "StraightThrough", "Surrogate", "Triangular"]
 
 
 class Surrogate:
@@ -66,8 +66,8 @@ class ATan(Surrogate):
         super().__init__("atan", alpha)
 
 
-class Sigmoid(Surrogate):
-    """``alpha s (1 - s)`` with ``s = sigmoid(alpha x)``; in ``grilly.nn`` it is ``SigmoidSurrogate``."""
+class SigmoidSurrogate(Surrogate):
+    """``alpha s (1 - s)`` with ``s = sigmoid(alpha x)``; `Sigmoid` is the activation."""
 
     def __init__(self, alpha: float = 4.0) -> None:
         super().__init__("sigmoid", alpha)

@@ -1,1 +1,0 @@
-"""Kernels by backend, each loaded when that backend opens."""
