@@ -30,7 +30,7 @@ $(VENV)/.peers: $(VENV)/.installed requirements-peers.txt
 	@touch $@
 
 demo: setup ## train a small network on handwritten digits
-	@$(BIN)/grilly demo
+	@$(BIN)/grilly demo digits
 
 test: lint type unit ## every gate but the peers
 

@@ -98,3 +98,29 @@ def test_a_new_package_passes_its_own_test(kind, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     with pytest.raises(Exception, match="exists already"):
         call("new", kind, "sample", "--folder", str(tmp_path))
+
+
+def test_demos_are_listed_called_with_their_arguments_and_a_broken_one_says_why(site, monkeypatch, capsys):
+    from grilly_core.plugins import loader
+
+    monkeypatch.setenv("COLUMNS", "200")
+    site.module(
+        "fake_demo",
+        '"""Waves [that] move.\n\nMore."""\ngrilly_abi = 1\ndef main(arguments):\n    print(arguments)\n    return 3',
+    )
+    site.dist("fake-demo", {"grilly.demos.v1": {"waves": "fake_demo:main", "gone": "no_such_module:main"}})
+    fake = site.loader()
+    for name in ("demo_names", "load_demo"):
+        monkeypatch.setattr(loader, name, getattr(fake, name))
+    text = call("demo")
+    assert "Waves [that] move." in text and "No module named 'no_such_module'" in text and "More." not in text
+    result = CliRunner().invoke(app, ["demo", "waves", "--device", "cpu", "--help"])
+    assert result.exit_code == 3 and "['--device', 'cpu', '--help']" in result.output
+    for arguments, message in (
+        (["--device", "cpu"], "name a demo before its options"),
+        (["wave"], "Did you mean"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["grilly", "demo", *arguments])
+        with pytest.raises(SystemExit):
+            main()
+        assert message in capsys.readouterr().err

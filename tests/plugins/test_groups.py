@@ -40,6 +40,7 @@ def test_ops_of_a_package_that_is_not_installed(site):
         ("grilly.ops.v1", "a module whose import declares ops"),
         ("grilly.nn.v1", "a class or function"),
         ("grilly.kernels.v1", r"a function register\(kernels, runtime\)"),
+        ("grilly.demos.v1", r"a function main\(arguments\)"),
     ],
 )
 def test_every_group_names_what_it_expects(site, group, expected):
@@ -140,3 +141,16 @@ def test_known_names_name_packages():
     assert known.package_of("nn", "LIFNeuron") == "grilly-ext-snn"
     assert "LIFNeuron" in known.names_in("nn")
     assert "Linear" not in known.names_in("nn")
+
+
+def test_demos_come_from_packages_and_an_unknown_one_is_explained(site):
+    site.module("fake_demo", "grilly_abi = 1\ndef main(arguments):\n    return len(arguments)")
+    site.dist("fake-demo", {"grilly.demos.v1": {"waves": "fake_demo:main"}})
+    loader = site.loader()
+    assert loader.demo_names() == ["waves"]
+    assert "fake_demo" not in sys.modules
+    assert loader.load_demo("waves")(["a", "b"]) == 2
+    with pytest.raises(MissingPluginError, match="the demo 'snn' comes with the package grilly-ext-snn"):
+        loader.load_demo("snn")
+    with pytest.raises(LookupError, match="there are waves. Did you mean waves?"):
+        loader.load_demo("wave")

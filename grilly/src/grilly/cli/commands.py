@@ -96,12 +96,16 @@ def bench(
     command.run(device, tune=tune, scale=scale)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    context_settings={
+        "allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False,
+    }
+)  # fmt: skip
 def demo(context: typer.Context) -> None:
-    """Train a small network on handwritten digits; further arguments go to the demo."""
-    from grilly.demos import digits
+    """Run a demo, such as `grilly demo digits --device cpu`; without a name, show which there are."""
+    from grilly.cli import demo as command
 
-    raise typer.Exit(digits.main(context.args) or 0)
+    raise typer.Exit(command.run(context.args))
 
 
 @new.command("op")

@@ -4,7 +4,7 @@ The 1797 images of 8x8 pixels are split with equal shares of each class into thr
 test. The run writes loss curves, a confusion matrix and the weights, then loads the weights in a new process and checks
 that they give the same accuracy.
 
-``grilly demo`` or ``python -m grilly.demos.digits --epochs 16 --seed 0 --device cpu --out out/digits``
+``grilly demo digits`` or ``python -m grilly.demos.digits --epochs 16 --seed 0 --device cpu --out out/digits``
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def run(device: str, epochs: int, seed: int, out: Path, precision: str | None = 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demo with command-line arguments."""
     parser = argparse.ArgumentParser(
-        prog="grilly demo", description="Train a small network on handwritten digits."
+        prog="grilly demo digits", description="Train a small network on handwritten digits."
     )
     parser.add_argument("--device", default=str(grilly.default_device()), help="such as cpu or vulkan:0")
     parser.add_argument("--epochs", type=int, default=16)

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from grilly_core.errors import PluginError
-from grilly_core.plugins.index import BACKENDS, KERNELS, OPS, PUBLIC, Entry
+from grilly_core.plugins.index import BACKENDS, DEMOS, KERNELS, OPS, PUBLIC, Entry
 
 __all__ = ["ABI", "AbiError", "check_abi", "check_kind"]
 
@@ -94,9 +94,16 @@ def _kernels(entry: Entry, target: object) -> object:
     return register
 
 
+def _demo(entry: Entry, target: object) -> object:
+    if isinstance(target, ModuleType | type) or not callable(target):
+        raise _wrong(entry, "a function main(arguments)", target)
+    return target
+
+
 _CHECKS: Final[dict[str, Callable[[Entry, Any], object]]] = {
     BACKENDS: _backend,
     OPS: _ops,
     PUBLIC: _public,
     KERNELS: _kernels,
+    DEMOS: _demo,
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 __all__ = [
-    "BACKENDS", "GROUPS", "KERNELS", "OPS", "PUBLIC", "Entry", "Filters", "Index", "public_keys", "scan",
+    "BACKENDS", "DEMOS", "GROUPS", "KERNELS", "OPS", "PUBLIC", "Entry", "Filters", "Index", "public_keys", "scan",
     "split_public",
 ]  # fmt: skip
 
@@ -21,7 +21,8 @@ BACKENDS: Final = "grilly.backends.v1"
 OPS: Final = "grilly.ops.v1"
 PUBLIC: Final = "grilly.nn.v1"
 KERNELS: Final = "grilly.kernels.v1"
-GROUPS: Final = (BACKENDS, OPS, PUBLIC, KERNELS)
+DEMOS: Final = "grilly.demos.v1"
+GROUPS: Final = (BACKENDS, OPS, PUBLIC, KERNELS, DEMOS)
 
 
 @dataclass(frozen=True, slots=True)

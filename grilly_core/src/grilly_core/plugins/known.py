@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BACKENDS", "OPS", "PUBLIC", "install_hint", "names_in", "package_of"]
+__all__ = ["BACKENDS", "DEMOS", "OPS", "PUBLIC", "install_hint", "names_in", "package_of"]
 
 #: The index name ``grilly`` is somebody else's, so every message sends the reader to a checkout.
 _INSTALL: Final = "from a checkout of grilly run `pip install ./grilly_core ./{folder}`"
@@ -24,6 +24,12 @@ OPS: Final[dict[str, str]] = {
     "memory": "grilly-ext-memory",
     "vsa": "grilly-ext-cognition",
     "capsule": "grilly-ext-multimodal",
+}
+
+#: Name of a demo → package.
+DEMOS: Final[dict[str, str]] = {
+    "digits": "grilly",
+    "snn": "grilly-ext-snn",
 }
 
 _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {

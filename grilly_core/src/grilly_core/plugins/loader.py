@@ -28,6 +28,7 @@ from grilly_core.plugins import known
 from grilly_core.plugins.contract import ABI, AbiError, check_abi, check_kind
 from grilly_core.plugins.index import (
     BACKENDS,
+    DEMOS,
     KERNELS,
     OPS,
     PUBLIC,
@@ -47,12 +48,14 @@ __all__ = [
     "Loader",
     "add_backend",
     "backend_names",
+    "demo_names",
     "devices_of",
     "doctor_facts",
     "index",
     "kernels_for",
     "load_all",
     "load_backend",
+    "load_demo",
     "load_every_op",
     "load_ops",
     "load_public",
@@ -169,7 +172,7 @@ class Loader:
         return _Record(value)
 
     def _register_hooks(self, entry: Entry, target: object) -> None:
-        if entry.group == PUBLIC or isinstance(target, type) or callable(target):
+        if entry.group in (PUBLIC, DEMOS) or isinstance(target, type) or callable(target):
             return
         manager = self._hooks
         if manager is None:
@@ -378,6 +381,37 @@ class Loader:
         split = (split_public(key) for key in self.index().names(PUBLIC))
         return sorted(name for space, name in split if space == namespace)
 
+    # -- demos -------------------------------------------------------------------------------------------------
+
+    def demo_names(self) -> list[str]:
+        """Return the names of installed demos, without importing any."""
+        return self.index().names(DEMOS)
+
+    def load_demo(self, name: str) -> Callable[[Sequence[str]], int | None]:
+        """Return the function ``main(arguments)`` of a demo.
+
+        Raises
+        ------
+        MissingPluginError
+            If a package that is not installed would bring it.
+        LookupError
+            If nobody knows it.
+        PluginError
+            See `load`.
+        """
+        try:
+            return self.load(DEMOS, name)  # type: ignore[no-any-return]
+        except LookupError:
+            package = known.DEMOS.get(name)
+            if package is not None:
+                raise MissingPluginError(
+                    f"the demo {name!r} comes with the package {package}, which is not installed: "
+                    f"{known.install_hint(package)}."
+                ) from None
+            names = self.demo_names()
+            there = f"there are {', '.join(names)}" if names else "none is installed"
+            raise LookupError(f"demo {name!r} is not known; {there}.{_did_you_mean(name, names)}") from None
+
     # -- overview ----------------------------------------------------------------------------------------------
 
     def load_all(self, *, strict: bool = False) -> list[PluginStatus]:
@@ -485,12 +519,14 @@ _process: Final = Loader()
 
 add_backend = _process.add_backend
 backend_names = _process.backend_names
+demo_names = _process.demo_names
 devices_of = _process.devices_of
 doctor_facts = _process.doctor_facts
 index = _process.index
 kernels_for = _process.kernels_for
 load_all = _process.load_all
 load_backend = _process.load_backend
+load_demo = _process.load_demo
 load_every_op = _process.load_every_op
 load_ops = _process.load_ops
 load_public = _process.load_public
