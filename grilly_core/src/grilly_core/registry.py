@@ -59,6 +59,7 @@ class Kernel:
 
 _ops: dict[str, Op[Any, Any]] = {}
 _kernels: dict[str, dict[str, list[Kernel]]] = {}
+_waiting: dict[str, Context] = {}  # open backends whose kernels have not been collected
 _listeners: list[Callable[[], None]] = []
 _lock: Final = threading.RLock()
 _core_loaded: list[bool] = []
@@ -174,7 +175,16 @@ class KernelScope:
 
 def kernels_for(backend: str) -> dict[str, list[Kernel]]:
     """Return the kernels of a backend by op name."""
+    context = _waiting.get(backend)
+    if context is not None:
+        collect_kernels(context)
     return _kernels.get(backend, {})
+
+
+def expect_kernels(context: Context) -> None:
+    """Take note of a backend that is open; its kernels are collected when they are first asked for."""
+    with _lock:
+        _waiting[context.device.backend] = context
 
 
 def collect_kernels(context: Context) -> None:
@@ -190,6 +200,7 @@ def collect_kernels(context: Context) -> None:
         for source, extension in loader.kernels_for(name):
             extension(KernelScope(name, table, source), context.runtime)
         _kernels[name] = table
+        _waiting.pop(name, None)
         _changed()
 
 
@@ -197,4 +208,5 @@ def drop_kernels(backend: str) -> None:
     """Forget the kernels of a backend (for tests with fake backends)."""
     with _lock:
         _kernels.pop(backend, None)
+        _waiting.pop(backend, None)
         _changed()

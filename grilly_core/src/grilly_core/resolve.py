@@ -42,7 +42,16 @@ from grilly_core.registry import Kernel
 __all__ = ["Condition", "FallbackPlan", "build", "infer", "on_device"]
 
 Specs = Sequence[Spec | None]
-device.on_open(registry.collect_kernels)
+_imported: list[bool] = []
+
+
+def _opened(context: Context) -> None:
+    # A device may be open before the ops are imported; an extension's kernels import ops, so they wait.
+    (registry.collect_kernels if _imported else registry.expect_kernels)(context)
+
+
+device.on_open(_opened)
+_imported.append(True)
 
 
 class Condition(NamedTuple):

@@ -47,7 +47,8 @@ class Registered:
                     f"{type(value).__name__}. To change a value, write to it under no_grad()."
                 )
             kind = "buffer"
-            value = Tensor(value._value) if value._view_of else value  # a view would refuse to be written to
+            if value._view_of:  # a view would refuse to be written to
+                value = Tensor(value._value, value._node, value._index)
         elif value is None:
             kind = known
         if kind is None:

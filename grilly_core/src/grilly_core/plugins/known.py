@@ -37,16 +37,18 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
         "nn": """
             ATan AdExNode AdaptiveLIFNode AlphaNode BaseNode BatchNormThroughTime1d BatchNormThroughTime2d FastSigmoid
             GIFNeuron GridCell HebbianLayer IFNode IzhikevichNode LIFNeuron LIFNode LapicqueNode LeakyNode MemoryModule
-            NeuNorm OjaRule ParametricLIFNode PlaceCell SNNLayer STDPLayer SangerRule SigmoidSurrogate StraightThrough
-            Surrogate SynapticNode TemporalEffectiveBatchNorm1d TemporalEffectiveBatchNorm2d ThetaGammaEncoder
-            ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TimeCell Triangular
+            Monitor NeuNorm OjaRule ParametricLIFNode PlaceCell SNNLayer SNNVisualizer STDPLayer SangerRule
+            SigmoidSurrogate StraightThrough Surrogate SynapticNode TemporalEffectiveBatchNorm1d
+            TemporalEffectiveBatchNorm2d ThetaGammaEncoder ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d
+            TimeCell Triangular
         """,
         "functional": """
             accuracy_rate bridge_temporal_weights ce_count_loss ce_max_membrane_loss ce_rate_loss continuous_to_spikes
-            delta_encode detach_net grid_cell hebbian_learning hybrid_blend l1_rate_sparsity latency_encode
-            mse_count_loss mse_membrane_loss oja_learning phase_encode place_cell population_encode rate_encode
-            rate_range_loss register_surrogate reset_net sanger_learning set_step_mode spike_times spikes_to_continuous
-            stdp_learning stdp_window thermometer_encode theta_gamma_encoding time_cell
+            delta_encode detach_net firing_rate_statistics grid_cell hebbian_learning hybrid_blend l1_rate_sparsity
+            latency_encode mse_count_loss mse_membrane_loss oja_learning phase_encode place_cell plot_firing_rate
+            plot_membrane_potential plot_receptive_fields plot_spike_raster plot_stdp_window population_encode
+            rate_encode rate_range_loss register_surrogate reset_net sanger_learning set_step_mode spike_times
+            spikes_to_continuous stdp_learning stdp_window thermometer_encode theta_gamma_encoding time_cell
         """,
     },
     "grilly-ext-memory": {

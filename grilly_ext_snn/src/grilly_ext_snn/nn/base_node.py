@@ -36,12 +36,15 @@ class BaseNode(MemoryModule):
     reset : {"hard", "soft", "none"}, optional
         Says it by name instead of through `v_reset`.
     store_v_seq : bool
-        Whether the membranes of all steps of a call are kept as ``v_seq`` (in mode ``"m"``).
+        Whether the states after every step of a call are kept, in mode ``"m"``: the membranes as ``v_seq``, all as
+        ``state_seq``.
 
     Attributes
     ----------
     v : Tensor or None
         The membrane, of the shape of one step; None after `reset`.
+    state_seq : dict
+        State by name → its values ``(T, B, ...)`` of the last call; empty unless `store_v_seq`.
 
     Examples
     --------
@@ -75,9 +78,14 @@ class BaseNode(MemoryModule):
         self.v_threshold, self.v_reset = float(v_threshold), v_reset
         self.surrogate_function, self.detach_reset = surrogate, detach_reset
         self.use_gpu, self.store_v_seq = use_gpu, store_v_seq
-        self.v_seq: Tensor | None = None
+        self.state_seq: dict[str, Tensor] = {}
         self.step_mode = step_mode
         self.register_memory("v", v_reset if self.reset_rule == "hard" and v_reset is not None else 0.0)
+
+    @property
+    def v_seq(self) -> Tensor | None:
+        """The membranes after every step of the last call; None unless `store_v_seq`."""
+        return self.state_seq.get("v")
 
     @property
     def step_mode(self) -> str:
@@ -134,18 +142,20 @@ class BaseNode(MemoryModule):
 
     def multi_step_forward(self, x: Tensor) -> Tensor:
         """Return the spikes of a sequence, step by step."""
-        spikes, membranes = [], []
+        spikes: list[Tensor] = []
+        kept: dict[str, list[Any]] = {name: [] for name in self._memories}
         for step in x:
             spikes.append(self.single_step_forward(step))
-            membranes.append(self.v)
-        self.v_seq = grilly.stack(membranes) if self.store_v_seq else None
+            for name, values in kept.items():
+                values.append(getattr(self, name))
+        self.state_seq = {name: grilly.stack(v) for name, v in kept.items()} if self.store_v_seq else {}
         result: Tensor = grilly.stack(spikes)
         return result
 
     def reset(self) -> None:
         """Forget the state."""
         super().reset()
-        self.v_seq = None
+        self.state_seq = {}
 
     def extra_repr(self) -> str:
         """Return what the printed module shows."""

@@ -69,7 +69,7 @@ class ScanNode(BaseNode):
         states = [getattr(self, s) for s in self.neuron.states]
         ops = TRACES if traced else SCANS
         spikes, *after = ops[self._name](x, *states, *self._tensors(x), **self._attributes())
-        self.v_seq = after[0] if traced else None
+        self.state_seq = dict(zip(self.neuron.states, after, strict=True)) if traced else {}
         for name, value in zip(self.neuron.states, after, strict=True):
             setattr(self, name, value[-1] if traced else value)
         return spikes
