@@ -21,6 +21,7 @@ BACKENDS: Final[dict[str, str]] = {
 #: First part of an op's name → package.
 OPS: Final[dict[str, str]] = {
     "snn": "grilly-ext-snn",
+    "faiss": "grilly-ext-memory",
     "memory": "grilly-ext-memory",
     "vsa": "grilly-ext-cognition",
     "capsule": "grilly-ext-multimodal",
@@ -35,20 +36,22 @@ DEMOS: Final[dict[str, str]] = {
 _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
     "grilly-ext-snn": {
         "nn": """
-            ATan AdExNode AdaptiveLIFNode AlphaNode BaseNode BatchNormThroughTime1d BatchNormThroughTime2d FastSigmoid
-            GIFNeuron GridCell HebbianLayer IFNode IzhikevichNode LIFNeuron LIFNode LapicqueNode LeakyNode MemoryModule
-            Monitor NeuNorm OjaRule ParametricLIFNode PlaceCell SNNLayer SNNVisualizer STDPLayer SangerRule
-            SigmoidSurrogate StraightThrough Surrogate SynapticNode TemporalEffectiveBatchNorm1d
-            TemporalEffectiveBatchNorm2d ThetaGammaEncoder ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d
-            TimeCell Triangular
+            ATan AdExNode AdaptiveLIFNode AlphaNode BaseNode BatchNormThroughTime1d BatchNormThroughTime2d
+            DualTimescaleSynapse ElementWiseRecurrentContainer FastSigmoid GIFNeuron GridCell HebbianLayer IFNode
+            IzhikevichNode LIFNeuron LIFNode LapicqueNode LeakyNode MemoryModule Monitor MultiStepContainer NeuNorm
+            OjaRule ParametricLIFNode PlaceCell SNNCompute SNNLayer SNNMatMul SNNRMSNorm SNNReadout SNNSoftmax
+            SNNVisualizer STDPLayer STPSynapse SangerRule SeqToANNContainer SigmoidSurrogate StraightThrough Surrogate
+            Synapse SynapseFilter SynapticNode TemporalEffectiveBatchNorm1d TemporalEffectiveBatchNorm2d
+            ThetaGammaEncoder ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TimeCell Triangular
         """,
         "functional": """
             accuracy_rate bridge_temporal_weights ce_count_loss ce_max_membrane_loss ce_rate_loss continuous_to_spikes
-            delta_encode detach_net firing_rate_statistics grid_cell hebbian_learning hybrid_blend l1_rate_sparsity
-            latency_encode mse_count_loss mse_membrane_loss oja_learning phase_encode place_cell plot_firing_rate
-            plot_membrane_potential plot_receptive_fields plot_spike_raster plot_stdp_window population_encode
-            rate_encode rate_range_loss register_surrogate reset_net sanger_learning set_step_mode spike_times
-            spikes_to_continuous stdp_learning stdp_window thermometer_encode theta_gamma_encoding time_cell
+            delta_encode detach_net firing_rate_statistics grid_cell hebbian_learning hybrid_blend if_step
+            l1_rate_sparsity latency_encode lif_step mse_count_loss mse_membrane_loss multi_step_forward oja_learning
+            phase_encode place_cell plot_firing_rate plot_membrane_potential plot_receptive_fields plot_spike_raster
+            plot_stdp_window population_encode rate_encode rate_range_loss register_surrogate reset_net sanger_learning
+            seq_to_ann_forward set_step_mode spike_times spikes_to_continuous stdp_learning stdp_window
+            thermometer_encode theta_gamma_encoding time_cell
         """,
     },
     "grilly-ext-memory": {

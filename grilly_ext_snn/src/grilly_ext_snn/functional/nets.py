@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from grilly_core.nn import Module
-from grilly_ext_snn.nn.base_node import BaseNode
 from grilly_ext_snn.nn.memory import MemoryModule
 
 __all__ = ["detach_net", "reset_net", "set_step_mode"]
@@ -36,7 +35,24 @@ def detach_net(net: Module) -> None:
 
 
 def set_step_mode(net: Module, step_mode: str) -> None:
-    """Let every node take one step a call, ``"s"``, or a sequence, ``"m"``."""
-    for module in net.modules():
-        if isinstance(module, BaseNode):
-            module.step_mode = step_mode
+    """Let every module with steps take one a call, ``"s"``, or a sequence, ``"m"``.
+
+    What lies inside a container that goes through the steps itself, such as `MultiStepContainer`, stays as it is.
+
+    Examples
+    --------
+    >>> import grilly
+    >>> from grilly_ext_snn.functional.nets import set_step_mode
+    >>> from grilly_ext_snn.nn.nodes import IFNode
+    >>> net = grilly.nn.Sequential(IFNode())
+    >>> set_step_mode(net, "m")
+    >>> net[0].step_mode
+    'm'
+    """
+    if step_mode not in ("s", "m"):
+        raise ValueError(f"set_step_mode: step_mode is 's' (one step) or 'm' (many); received {step_mode!r}.")
+    if hasattr(net, "step_mode"):
+        net.step_mode = step_mode
+    if not getattr(net, "steps_inside", False):
+        for child in net.children():
+            set_step_mode(child, step_mode)
