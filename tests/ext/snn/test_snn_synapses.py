@@ -61,14 +61,19 @@ def test_synapses_are_their_formulas_in_sequences_steps_and_pieces(name):
 def test_a_learnable_time_constant_gets_its_gradient_through_time():
     """Finite differences in float64, over two calls."""
     module = nn.SynapseFilter(3.0, learnable=True, step_mode="m").to(dtype=grilly.float64)
-    weight = grilly.asarray(RNG.standard_normal(X.shape))
+    weight = grilly.asarray(RNG.standard_normal(X.shape), dtype="float64")
 
     def loss(log_tau):
         module.reset()
         module.log_tau = nn.Parameter(log_tau.detach())
         with grilly.no_grad():
             return float(
-                (grilly.concat([module(grilly.asarray(p)) for p in (X[:3], X[3:])], axis=0) * weight).sum()
+                (
+                    grilly.concat(
+                        [module(grilly.asarray(p, dtype="float64")) for p in (X[:3], X[3:])], axis=0
+                    )
+                    * weight
+                ).sum()
             )
 
     at, step = np.log(3.0), 1e-6
@@ -77,7 +82,7 @@ def test_a_learnable_time_constant_gets_its_gradient_through_time():
     ) / (2 * step)
     loss(grilly.asarray(at, dtype="float64"))
     module.reset()
-    out = grilly.concat([module(grilly.asarray(p)) for p in (X[:3], X[3:])], axis=0)
+    out = grilly.concat([module(grilly.asarray(p, dtype="float64")) for p in (X[:3], X[3:])], axis=0)
     (out * weight).sum().backward()
     assert abs(numeric) > 0.1
     np.testing.assert_allclose(module.log_tau.grad.numpy(), numeric, rtol=1e-5)
@@ -91,7 +96,7 @@ def test_a_learnable_time_constant_gets_its_gradient_through_time():
         stp.reset()
         return stp(x)
 
-    assert gradcheck(fresh, (grilly.asarray(X).requires_grad_(),))
+    assert gradcheck(fresh, (grilly.asarray(X, dtype="float64").requires_grad_(),))
 
 
 def test_steps_as_functions_are_those_of_the_nodes():
