@@ -37,12 +37,13 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
     "grilly-ext-snn": {
         "nn": """
             ATan AdExNode AdaptiveLIFNode AlphaNode BaseNode BatchNormThroughTime1d BatchNormThroughTime2d
-            DualTimescaleSynapse ElementWiseRecurrentContainer FastSigmoid GIFNeuron GridCell HebbianLayer IFNode
-            IzhikevichNode LIFNeuron LIFNode LapicqueNode LeakyNode MemoryModule Monitor MultiStepContainer NeuNorm
-            OjaRule ParametricLIFNode PlaceCell SNNCompute SNNLayer SNNMatMul SNNRMSNorm SNNReadout SNNSoftmax
-            SNNVisualizer STDPLayer STPSynapse SangerRule SeqToANNContainer SigmoidSurrogate StraightThrough Surrogate
-            Synapse SynapseFilter SynapticNode TemporalEffectiveBatchNorm1d TemporalEffectiveBatchNorm2d
-            ThetaGammaEncoder ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d TimeCell Triangular
+            ConvertedNetwork Converter DualTimescaleSynapse ElementWiseRecurrentContainer FastSigmoid GIFNeuron GridCell
+            HebbianLayer IFNode IzhikevichNode LIFNeuron LIFNode LapicqueNode LeakyNode MemoryModule Monitor
+            MultiStepContainer NeuNorm OjaRule ParametricLIFNode PlaceCell SNNCompute SNNLayer SNNMatMul SNNRMSNorm
+            SNNReadout SNNSoftmax SNNVisualizer STDPLayer STPSynapse SangerRule SeqToANNContainer SigmoidSurrogate
+            StraightThrough Surrogate Synapse SynapseFilter SynapticNode TemporalEffectiveBatchNorm1d
+            TemporalEffectiveBatchNorm2d ThetaGammaEncoder ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d
+            TimeCell Triangular
         """,
         "functional": """
             accuracy_rate bridge_temporal_weights ce_count_loss ce_max_membrane_loss ce_rate_loss continuous_to_spikes
@@ -62,6 +63,10 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
         "functional": """
             memory_context_aggregate memory_inject_concat memory_inject_gate memory_inject_residual
             memory_query_pooling memory_read memory_write
+        """,
+        "retrieval": """
+            IndexBinaryFlat IndexFlat IndexHNSW IndexIVFFlat IndexIVFPQ IndexIVFScalarQuantizer
+            IndexPQ IndexScalarQuantizer StoredIndex index_factory kmeans load_index save_index
         """,
     },
     "grilly-ext-cognition": {
