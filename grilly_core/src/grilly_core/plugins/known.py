@@ -47,12 +47,12 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
         """,
         "functional": """
             accuracy_rate bridge_temporal_weights ce_count_loss ce_max_membrane_loss ce_rate_loss continuous_to_spikes
-            delta_encode detach_net firing_rate_statistics grid_cell hebbian_learning hybrid_blend if_step
+            delta_encode detach_net firing_rate_statistics from_nir grid_cell hebbian_learning hybrid_blend if_step
             l1_rate_sparsity latency_encode lif_step mse_count_loss mse_membrane_loss multi_step_forward oja_learning
             phase_encode place_cell plot_firing_rate plot_membrane_potential plot_receptive_fields plot_spike_raster
             plot_stdp_window population_encode rate_encode rate_range_loss register_surrogate reset_net sanger_learning
             seq_to_ann_forward set_step_mode spike_times spikes_to_continuous stdp_learning stdp_window
-            thermometer_encode theta_gamma_encoding time_cell
+            thermometer_encode theta_gamma_encoding time_cell to_nir
         """,
     },
     "grilly-ext-memory": {
