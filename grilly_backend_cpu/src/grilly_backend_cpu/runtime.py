@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grilly_backend_cpu import jit, jit_setup
+from grilly_backend_cpu.blocks import blocks
 from grilly_backend_cpu.memory import scratch
 from grilly_backend_cpu.quiet import quietly
 
@@ -37,6 +38,8 @@ class CpuRuntime:
         Wraps a NumPy kernel so that it gives no floating-point warnings.
     scratch
         Temporary memory of the calling thread.
+    empty
+        A new array, large ones in memory that is kept for reuse; see `grilly_backend_cpu.blocks`.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class CpuRuntime:
     split = staticmethod(jit.split)
     quietly = staticmethod(quietly)
     scratch = staticmethod(scratch)
+    empty = staticmethod(blocks.empty)
 
     @property
     def has_numba(self) -> bool:
@@ -65,10 +69,14 @@ class CpuRuntime:
 
     def alloc(self, nbytes: int) -> NDArray[np.uint8]:
         """Return new memory of `nbytes` bytes."""
-        return np.empty(nbytes, np.uint8)
+        return blocks.empty((nbytes,), np.dtype(np.uint8))
 
     def free(self, handle: NDArray[np.uint8]) -> None:
         """Give memory back: NumPy does so when the last reference goes."""
+
+    def trim(self) -> int:
+        """Give the memory kept for reuse to the system, and return how many bytes that was."""
+        return blocks.trim()
 
     def copy_in(self, handle: NDArray[np.uint8], offset: int, data: Any) -> None:
         """Write the bytes of `data` at `offset`."""
@@ -90,14 +98,8 @@ class CpuRuntime:
         """Return at once: every kernel has run when it returns."""
 
     def memory(self) -> dict[str, int]:
-        """Return physical memory and what of it is available, in bytes (empty where the system does not say)."""
-        try:
-            with open("/proc/meminfo", encoding="ascii") as lines:
-                found = dict(line.split(":", 1) for line in lines)
-            kib = {"total": found["MemTotal"], "available": found["MemAvailable"]}
-            return {name: int(text.split()[0]) * 1024 for name, text in kib.items()}
-        except (OSError, KeyError, ValueError):
-            return {}
+        """Return what is kept for reuse, and physical memory and what of it is available where the system says."""
+        return {**_physical(), **blocks.statistics()}
 
     def describe(self) -> dict[str, Any]:
         """Return what ``grilly doctor`` shows: Numba's layer, threads and cache, and memory."""
@@ -106,13 +108,25 @@ class CpuRuntime:
             if self.has_numba
             else {"layer": "NumPy only", "threads": jit_setup.threads()}
         )
-        return {**numba, **self.memory()}
+        kept = f"{blocks.kept >> 20} of at most {blocks.limit >> 20} MiB"
+        return {**numba, **_physical(), "kept for reuse": kept}
 
     def register_kernels(self, kernels: KernelRegistry) -> None:
         """Declare the kernels of this package."""
         from grilly_backend_cpu.kernels import register_all
 
         register_all(kernels, self)
+
+
+def _physical() -> dict[str, int]:
+    """Return physical memory and what of it is available, in bytes (empty where the system does not say)."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            found = dict(line.split(":", 1) for line in lines)
+        kib = {"total": found["MemTotal"], "available": found["MemAvailable"]}
+        return {name: int(text.split()[0]) * 1024 for name, text in kib.items()}
+    except (OSError, KeyError, ValueError):
+        return {}
 
 
 def _window(memory: NDArray[np.uint8], offset: int, nbytes: int, what: str) -> NDArray[np.uint8]:

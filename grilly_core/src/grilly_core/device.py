@@ -46,6 +46,9 @@ __all__ = [
 ]
 
 
+_LARGE: Final = 1 << 19  # bytes from which on a runtime's own `empty` makes arrays
+
+
 class Runtime(Protocol):
     """An open device: six methods are enough, everything else is optional.
 
@@ -73,7 +76,10 @@ class Runtime(Protocol):
 
 @runtime_checkable
 class SupportsHostMap(Protocol):
-    """A runtime whose memory is the host's: handles are ndarrays and kernels get `View.array`."""
+    """A runtime whose memory is the host's: handles are ndarrays and kernels get `View.array`.
+
+    If it has a method ``empty(shape, dtype)``, that makes the large arrays in place of ``np.empty``.
+    """
 
     host_mapped: bool
 
@@ -202,6 +208,7 @@ class Context:
         own: deque[Any] | None = getattr(runtime, "released", None)
         self.released: deque[Any] = deque() if own is None else own
         self.closed = False
+        self._empty_large: Callable[..., NDArray[Any]] = getattr(runtime, "empty", np.empty)
         self.empty: Callable[[Spec], View] = (
             self._empty_mapped
             if self.host_mapped
@@ -215,7 +222,8 @@ class Context:
         self.constant = lru_cache(maxsize=4096)(self._constant)
 
     def _empty_mapped(self, spec: Spec) -> View:
-        array = np.empty(spec.shape, spec.dtype.numpy)
+        make = np.empty if spec.nbytes < _LARGE else self._empty_large
+        array = make(spec.shape, spec.dtype.numpy)
         return View(Buffer(self, array, spec.nbytes), spec, 0, array)
 
     def _empty_remote(self, spec: Spec) -> View:
@@ -272,7 +280,7 @@ class Context:
         """
         spec = contiguous_spec(array.shape, dtype, self)
         if self.host_mapped:
-            packed = np.array(array, dtype.numpy, order="C", copy=True if copy else None)
+            packed = self._packed(array, spec, copy)
             view = View(Buffer(self, packed, spec.nbytes), spec, 0, packed)
             view.buffer.shared = not copy
             return self._noted(view)
@@ -281,6 +289,14 @@ class Context:
         if spec.size:
             self.runtime.copy_in(view.buffer.handle, 0, packed.reshape(-1).view(np.uint8).data)
         return self._noted(view)
+
+    def _packed(self, array: NDArray[Any], spec: Spec, copy: bool) -> NDArray[Any]:
+        """Return `array` in C order and its dtype, in memory of its own if `copy`."""
+        if not copy or spec.nbytes < _LARGE:
+            return np.array(array, spec.dtype.numpy, order="C", copy=True if copy else None)
+        packed = self._empty_large(spec.shape, spec.dtype.numpy)
+        np.copyto(packed, array, casting="unsafe")
+        return packed
 
     def download(self, view: View) -> NDArray[Any]:
         """Return the elements of `view` as a new, C-ordered array (or the shared memory if host-mapped)."""
