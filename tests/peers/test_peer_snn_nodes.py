@@ -174,3 +174,35 @@ def test_alpha_is_snntorchs(reset):
     made = ours(AlphaNode(alpha=0.875, beta=0.75, reset_mechanism=reset, step_mode="m"))
     assert made.sum() > 0
     np.testing.assert_array_equal(made, wanted)
+
+
+@pytest.mark.parametrize("all_to_all", [True, False])
+def test_a_recurrent_layer_is_snntorchs(all_to_all):
+    """Its RLeaky behind a linear map, with the weights copied over, in float64: spikes and gradients."""
+    grilly.manual_seed(0)
+    layer = grilly.nn.RecurrentSpikingLayer(
+        5, 4, LeakyNode(0.75, detach_reset=True), all_to_all, step_mode="m"
+    ).to(dtype=grilly.float64)
+    weight, bias = (p.detach().numpy().copy() for p in layer.linear.parameters())
+    back = (layer.recurrent.weight if all_to_all else layer.weight).detach().numpy().copy()
+    options = {"linear_features": 4} if all_to_all else {"V": torch.from_numpy(back)}
+    peer = snn.RLeaky(
+        beta=0.75, all_to_all=all_to_all, spike_grad=snn.surrogate.atan(alpha=2.0), **options
+    ).double()  # fmt: skip
+    if all_to_all:
+        with torch.no_grad():
+            peer.recurrent.weight.copy_(torch.from_numpy(back))
+            peer.recurrent.bias.zero_()
+    scale = np.random.default_rng(1).standard_normal((20, 3, 4))
+    theirs = torch.from_numpy(X * 2).requires_grad_()
+    spk, mem, wanted = torch.zeros(3, 4).double(), torch.zeros(3, 4).double(), []
+    for step in theirs @ torch.from_numpy(weight).T + torch.from_numpy(bias):
+        spk, mem = peer(step, spk.double(), mem)
+        wanted.append(spk)
+    (torch.stack(wanted) * torch.from_numpy(scale)).sum().backward()
+    given = grilly.asarray(X * 2, dtype="float64").requires_grad_()
+    spikes = layer(given)
+    (spikes * grilly.asarray(scale, dtype="float64")).sum().backward()
+    assert spikes.detach().numpy().sum() > 0
+    np.testing.assert_array_equal(spikes.detach().numpy(), torch.stack(wanted).detach().numpy())
+    np.testing.assert_allclose(given.grad.numpy(), theirs.grad.numpy(), rtol=1e-9, atol=1e-12)

@@ -37,13 +37,14 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
     "grilly-ext-snn": {
         "nn": """
             ATan AdExNode AdaptiveLIFNode AlphaNode BaseNode BatchNormThroughTime1d BatchNormThroughTime2d
-            ConvertedNetwork Converter DualTimescaleSynapse ElementWiseRecurrentContainer FastSigmoid GIFNeuron GridCell
-            HebbianLayer IFNode IzhikevichNode LIFNeuron LIFNode LapicqueNode LeakyNode MemoryModule Monitor
-            MultiStepContainer NeuNorm OjaRule ParametricLIFNode PlaceCell SNNCompute SNNLayer SNNMatMul SNNRMSNorm
-            SNNReadout SNNSoftmax SNNVisualizer STDPLayer STPSynapse SangerRule SeqToANNContainer SigmoidSurrogate
+            ChannelQKAttention ConvertedNetwork Converter DualTimescaleSynapse ElementWiseRecurrentContainer FastSigmoid
+            GIFNeuron GridCell HebbianLayer IFNode IzhikevichNode LIFNeuron LIFNode LapicqueNode LeakyNode MemoryModule
+            Monitor MultiDimensionalAttention MultiStepContainer NeuNorm OjaRule ParametricLIFNode PlaceCell QKAttention
+            RecurrentSpikingLayer SNNCompute SNNLayer SNNMatMul SNNRMSNorm SNNReadout SNNSoftmax SNNVisualizer STDPLayer
+            STPSynapse SangerRule SeqToANNContainer SigmoidSurrogate SpikingConvBlock SpikingSelfAttention
             StraightThrough Surrogate Synapse SynapseFilter SynapticNode TemporalEffectiveBatchNorm1d
-            TemporalEffectiveBatchNorm2d ThetaGammaEncoder ThresholdDependentBatchNorm1d ThresholdDependentBatchNorm2d
-            TimeCell Triangular
+            TemporalEffectiveBatchNorm2d TemporalWiseAttention ThetaGammaEncoder ThresholdDependentBatchNorm1d
+            ThresholdDependentBatchNorm2d TimeCell TokenQKAttention Triangular
         """,
         "functional": """
             accuracy_rate bridge_temporal_weights ce_count_loss ce_max_membrane_loss ce_rate_loss continuous_to_spikes
