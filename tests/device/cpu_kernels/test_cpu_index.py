@@ -160,3 +160,14 @@ def test_dropout_keeps_by_word(run: Any, plain: Any, rng: Any, p: float) -> None
     scaled = x * np.float32(1 / (1 - p)) if p < 1 else x
     expected = np.where(keep, scaled, np.float32(0))
     np.testing.assert_array_equal(run("nn.dropout", [x, state], [(x.shape, "f4")], p=p, relative=2), expected)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "?", "c8", "i8", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 4), (2, 1, 5), (0, 4)])
+def test_one_element_repeated_is_copied(plain: Any, dtype: Any, shape: tuple[int, ...]) -> None:
+    """The oracle is what was repeated, and NumPy's copy where only some axes repeat."""
+    one = np.asarray(3).astype(dtype)
+    repeated = np.broadcast_to(one, shape)
+    np.testing.assert_array_equal(plain("strided_copy", [repeated], [(shape, dtype)]), np.full(shape, one))
+    rows = np.broadcast_to(np.arange(4).astype(dtype), (3, 4))
+    np.testing.assert_array_equal(plain("strided_copy", [rows], [((3, 4), dtype)]), rows.copy())
