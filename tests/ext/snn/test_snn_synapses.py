@@ -47,7 +47,7 @@ def in_numpy(name, x, module):
 def test_synapses_are_their_formulas_in_sequences_steps_and_pieces(name):
     module = SYNAPSES[name]().to(dtype=grilly.float64)
     wanted = in_numpy(name, X, module)
-    x = grilly.asarray(X)
+    x = grilly.asarray(X, dtype="float64")
     set_step_mode(module, "m")
     np.testing.assert_allclose(module(x).detach().numpy(), wanted, rtol=1e-6)
     reset_net(module)
