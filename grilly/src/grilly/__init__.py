@@ -34,6 +34,7 @@ _SUBMODULES: Final = frozenset(
         "nn",
         "optim",
         "random",
+        "retrieval",
         "special",
         "testing",
         "training",

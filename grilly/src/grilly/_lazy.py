@@ -9,13 +9,12 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 __all__ = ["forward"]
 
 
-def forward(core: str, namespace: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def forward(core: str | None, namespace: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of the facade's module ``grilly.<namespace>``.
 
     Dunders are refused at once, without an import, because tools probe for them; ``__all__`` alone is answered, with
@@ -25,7 +24,7 @@ def forward(core: str, namespace: str) -> tuple[Callable[[str], Any], Callable[[
     Parameters
     ----------
     core : str
-        The module of core whose public names are forwarded.
+        The module of core whose public names are forwarded; None where all names come from extensions.
     namespace : str
         The name below ``grilly``.
     """
@@ -33,7 +32,7 @@ def forward(core: str, namespace: str) -> tuple[Callable[[str], Any], Callable[[
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
-            return _public(importlib.import_module(core))
+            return _public(core)
         if name.startswith("__"):
             raise AttributeError(f"module {facade!r} has no attribute {name!r}")
         value = _find(core, facade, namespace, name)
@@ -41,25 +40,24 @@ def forward(core: str, namespace: str) -> tuple[Callable[[str], Any], Callable[[
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*_public(importlib.import_module(core)), *_loader().public_names(namespace)})
+        return sorted({*_public(core), *_loader().public_names(namespace)})
 
     return __getattr__, __dir__
 
 
-def _find(core: str, facade: str, namespace: str, name: str) -> Any:
-    module = importlib.import_module(core)
-    public = _public(module)
-    if name in public:
-        return getattr(module, name)
-    if not name.startswith("_"):
+def _find(core: str | None, facade: str, namespace: str, name: str) -> Any:
+    public = _public(core)
+    if core is not None and name in public:
+        return getattr(importlib.import_module(core), name)
+    if core is not None and not name.startswith("_"):
         for package in (facade, core):
             if hasattr(sys.modules[package], "__path__") and importlib.util.find_spec(f"{package}.{name}"):
                 return importlib.import_module(f"{package}.{name}")
     return _loader().load_public(namespace, name, public)
 
 
-def _public(module: ModuleType) -> list[str]:
-    return list(module.__all__)
+def _public(core: str | None) -> list[str]:
+    return [] if core is None else list(importlib.import_module(core).__all__)
 
 
 def _loader() -> Any:

@@ -16,10 +16,11 @@ What was measured on two cores, and what follows from it:
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from grilly_backend_cpu import jit_setup
@@ -65,6 +66,18 @@ class Jit:
                     self._compiled = self._compile()
         return self._compiled
 
+    @functools.cached_property
+    def print(self) -> str:
+        """A digest of this function's code and of the compiled functions and numbers that it takes from outside."""
+        code, digest = self.function.__code__, hashlib.sha256()
+        names = dict(self.function.__globals__) | self.replaced
+        outside = [names.get(name) for name in code.co_names]
+        outside += [cell.cell_contents for cell in self.function.__closure__ or ()]
+        for part in (*_parts(code), *(x.print if isinstance(x, Jit) else x for x in outside)):
+            if isinstance(part, (bytes, str, int, float)):
+                digest.update(repr(part).encode())
+        return digest.hexdigest()[:12]
+
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function."""
         compiled = self._compiled
@@ -88,10 +101,22 @@ class Jit:
                 False  # Numba hashes what is closed over, and a dispatcher hashes anew in each process
             )
         made = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__, closure)
-        # The name of a cache file is made of the qualified name, so two uses of one template need two of them.
-        made.__qualname__ = self.name
+        # The name of a cache file is made of the qualified name, so two uses of one template need two of them. Numba
+        # compares the file of this function alone: the print tells a body that changed elsewhere, in an extension say.
+        made.__qualname__ = f"{self.name}-{self.print}"
         made.__module__ = source.__module__
         return jit_setup.dispatcher(made, options)
+
+
+def _parts(code: types.CodeType) -> Iterator[bytes | str]:
+    """Yield what a function's code is made of, with the functions inside it."""
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames))
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            yield from _parts(value)
+        else:
+            yield repr(value)
 
 
 def _numba_counterpart(value: Any, numba: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Indexes of vectors: what is stored (`codecs`, `product`), where (`segments`), and the search (`flat`, `inverted`)."""

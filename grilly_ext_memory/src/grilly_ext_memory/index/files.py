@@ -1,0 +1,196 @@
+"""Indexes in files: the safetensors layout with settings and a checksum of each array in its header.
+
+The arrays are written one after the other as they lie; the library's encoder would first copy them into one block.
+The library checks the header when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+from grilly_core.atomic import atomic_write
+from grilly_core.errors import FileFormatError
+from grilly_ext_memory.index.base import Index
+from grilly_ext_memory.index.binary import IndexBinaryFlat
+from grilly_ext_memory.index.flat import IndexFlat, IndexPQ, IndexScalarQuantizer
+from grilly_ext_memory.index.graph import IndexHNSW
+from grilly_ext_memory.index.inverted import IndexIVFFlat, IndexIVFPQ, IndexIVFScalarQuantizer
+from grilly_ext_memory.index.segments import Segment
+
+__all__ = ["KINDS", "header_of", "load_index", "save_index"]
+
+_FORMAT: Final = "grilly-index"
+_VERSION: Final = "1"
+_CODES: Final = {
+    "U8": np.uint8, "U32": np.uint32, "I32": np.int32, "I64": np.int64, "F16": np.float16, "F32": np.float32
+}  # fmt: skip
+_NAMES: Final = {np.dtype(dtype): name for name, dtype in _CODES.items()}
+
+#: Name → class.
+KINDS: Final[dict[str, type[Index]]] = {
+    kind.__name__: kind
+    for kind in (
+        IndexFlat, IndexScalarQuantizer, IndexPQ, IndexIVFFlat, IndexIVFScalarQuantizer, IndexIVFPQ, IndexBinaryFlat,
+        IndexHNSW,
+    )
+}  # fmt: skip
+
+
+def save_index(index: Index, path: str | os.PathLike[str], *, previous: str = "") -> str:
+    """Save an index; a crash leaves the old file or the new one.
+
+    Parameters
+    ----------
+    index : Index
+    path : path
+    previous : str
+        Token of the file that this one takes the place of, kept in the header.
+
+    Returns
+    -------
+    str
+        A token of this file, different each time.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from grilly_ext_memory.index.files import load_index, save_index
+    >>> from grilly_ext_memory.index.flat import IndexFlat
+    >>> index, path = IndexFlat(2), pathlib.Path(tempfile.mkdtemp()) / "two.index"
+    >>> _ = index.add([[1.0, 2.0]])
+    >>> token = save_index(index, path)
+    >>> load_index(path).reconstruct(0).tolist()
+    [1.0, 2.0]
+    """
+    arrays, token = _arrays(index), secrets.token_hex(8)
+    metadata = {
+        "format": _FORMAT, "version": _VERSION, "kind": type(index).__name__, "token": token, "previous": previous,
+        "settings": json.dumps(index.settings()), "next": str(index._next),
+        "crc32": json.dumps({name: zlib.crc32(_bytes(array)) for name, array in arrays.items()}),
+    }  # fmt: skip
+    with atomic_write(path) as file:
+        file.write(_header(arrays, metadata))
+        for array in arrays.values():
+            file.write(_bytes(array))
+    return token
+
+
+def _arrays(index: Index) -> dict[str, NDArray[Any]]:
+    """Return what is saved, wide numbers first so that each array lies at a multiple of its item's size."""
+    run = index._segments.single()
+    arrays = dict(index._learnt())
+    if run is not None:
+        arrays |= {"codes": run.codes, "ids": run.ids, "offsets": run.offsets}
+    packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return dict(sorted(packed.items(), key=lambda item: (-item[1].itemsize, item[0])))
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def _header(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": metadata}
+    at = 0
+    for name, array in arrays.items():
+        entries[name] = {
+            "dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]
+        }  # fmt: skip
+        at += array.nbytes
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def load_index(
+    path: str | os.PathLike[str], *, mmap: bool = False, verify: bool | None = None, device: Any = None
+) -> Index:
+    """Load an index.
+
+    Parameters
+    ----------
+    path : path
+    mmap : bool
+        Read vectors from the file when they are needed, through a memory map: for indexes larger than memory. Such an
+        index can be searched, not changed.
+    verify : bool, optional
+        Compare the checksums; by default unless `mmap`.
+    device : Device or str, optional
+        Where searches run.
+
+    Returns
+    -------
+    Index
+
+    Raises
+    ------
+    FileFormatError
+        If the file is foreign, cut, of another version, or damaged. Nothing in it is ever executed.
+    """
+    source = Path(path)
+    header, start = header_of(source)
+    metadata = header["__metadata__"]
+    arrays = {name: _mapped(source, entry, start) for name, entry in header.items() if name != "__metadata__"}
+    if not mmap:
+        arrays = {name: np.array(array) for name, array in arrays.items()}
+    if not mmap if verify is None else verify:
+        sums = json.loads(metadata["crc32"])
+        for name, array in arrays.items():
+            if zlib.crc32(_bytes(array)) != sums.get(name):
+                raise FileFormatError(
+                    f"{source}: the checksum of {name!r} does not agree; the file is damaged."
+                )
+    try:
+        index = KINDS[metadata["kind"]](**json.loads(metadata["settings"]), device=device)
+        _fill(index, arrays, int(metadata["next"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{source}: the header contradicts itself: {error}.") from error
+    index.read_only = mmap
+    return index
+
+
+def header_of(path: str | os.PathLike[str]) -> tuple[dict[str, Any], int]:
+    """Return the header of an index's file, and where its arrays start."""
+    source = Path(path)
+    try:
+        with safetensors.safe_open(source, framework="numpy") as opened:  # type: ignore[no-untyped-call]
+            metadata = opened.metadata() or {}
+    except safetensors.SafetensorError as error:
+        raise FileFormatError(f"{source}: not an index of grilly, or cut: {error}.") from error
+    if metadata.get("format") != _FORMAT or metadata.get("version") != _VERSION:
+        raise FileFormatError(
+            f"{source}: expected {_FORMAT} of version {_VERSION}; received {metadata.get('format', 'another kind')} "
+            f"{metadata.get('version', '')}."
+        )
+    with source.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header: dict[str, Any] = json.loads(file.read(length))
+    return header, 8 + length
+
+
+def _mapped(source: Path, entry: dict[str, Any], start: int) -> NDArray[Any]:
+    dtype, shape = _CODES[entry["dtype"]], tuple(entry["shape"])
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    return np.memmap(source, dtype, "r", start + entry["data_offsets"][0], shape)
+
+
+def _fill(index: Index, arrays: dict[str, NDArray[Any]], following: int) -> None:
+    index._restore(arrays)
+    index._next = following
+    if "codes" in arrays:
+        codes, ids, offsets = arrays["codes"], arrays["ids"], arrays["offsets"]
+        if len(codes) != len(ids) or len(offsets) != index._segments.lists + 1 or offsets[-1] != len(ids):
+            raise ValueError(f"{len(codes)} codes, {len(ids)} ids and {len(offsets)} offsets")
+        if np.any(np.diff(offsets) < 0) or offsets[0] != 0:
+            raise ValueError("offsets that fall")
+        index._segments.adopt(Segment(codes, ids, offsets))

@@ -1,0 +1,1 @@
+"""Kernels of this package, by backend."""
