@@ -1,4 +1,4 @@
-"""The command line: ``grilly doctor | ops | explain | conformance | bench | demo | new``.
+"""The command line: ``grilly doctor | ops | explain | conformance | bench | demo | search | new``.
 
 Each command's work is in a module of its own, imported when the command runs.
 """
@@ -25,6 +25,11 @@ new = typer.Typer(
     help="Write the start of a new op or backend, with a test that passes.", no_args_is_help=True
 )
 app.add_typer(new, name="new")
+
+search = typer.Typer(
+    help="Search text files by what they say (needs the package grilly-ext-memory).", no_args_is_help=True
+)
+app.add_typer(search, name="search")
 
 Device = Annotated[str, typer.Option("--device", "-d", help="Device name, such as cpu or vulkan:0.")]
 Folder = Annotated[Path, typer.Option("--folder", help="Where to write; the package's folder is made in it.")]
@@ -106,6 +111,44 @@ def demo(context: typer.Context) -> None:
     from grilly.cli import demo as command
 
     raise typer.Exit(command.run(context.args))
+
+
+Index = Annotated[Path, typer.Option("--index", "-i", help="Folder of the index.")]
+EncoderName = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        help="'hashing' (spelling, no model), or module:attribute of a callable from texts to vectors.",
+    ),
+]
+
+
+@search.command("build")
+def search_build(
+    folder: Annotated[Path, typer.Argument(help="Folder of text files, searched with all below it.")],
+    index: Index = Path(".grilly-search"),
+    pattern: Annotated[str, typer.Option(help="Which files, such as *.md.")] = "*",
+    encoder: EncoderName = None,
+    size: Annotated[int, typer.Option(min=1, help="Characters of a passage at most.")] = 800,
+) -> None:
+    """Index the text files of a folder; what was indexed before is replaced."""
+    from grilly.cli import search as command
+
+    raise typer.Exit(command.build(folder, index, pattern, encoder, size))
+
+
+@search.command("query")
+def search_query(
+    text: Annotated[str, typer.Argument(help="What to look for.")],
+    index: Index = Path(".grilly-search"),
+    k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
+    source: Annotated[str | None, typer.Option(help="Only passages of this file.")] = None,
+    encoder: EncoderName = None,
+) -> None:
+    """Show the passages nearest to a text, with the part that answers."""
+    from grilly.cli import search as command
+
+    raise typer.Exit(command.query(text, index, k, source, encoder))
 
 
 @new.command("op")

@@ -66,6 +66,7 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
             memory_query_pooling memory_read memory_write
         """,
         "retrieval": """
+            DocumentStore HashingEncoder SemanticSearch passages plot_sweep recall_at_k sweep_nprobe
             IndexBinaryFlat IndexFlat IndexHNSW IndexIVFFlat IndexIVFPQ IndexIVFScalarQuantizer
             IndexPQ IndexScalarQuantizer StoredIndex index_factory kmeans load_index save_index
         """,
