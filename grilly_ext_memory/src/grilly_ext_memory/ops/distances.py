@@ -39,8 +39,8 @@ Samples = Any
 def distances(queries: Tensor, data: Tensor, *, metric: str) -> Tensor:
     """Scores ``(Q, N)`` of `queries` ``(Q, D)`` and `data` ``(N, D)``: "sqeuclidean", "l2", "ip", "cosine" or "l1".
 
-    In f64 if an input is f64, else in f32. See `metrics` for what each is. The body takes a few tables of Q N D
-    numbers.
+    In f64 if an input is f64, else in f32. See `metrics` for what each is. The body holds a few tables of 2^24
+    numbers at once beside the result.
     """
     check_rows("faiss.distances", queries, data, metric)
     return scores(*working(queries, data), metric)

@@ -19,12 +19,14 @@ the float64 sum, term by term in order, rounded to float32.
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, Final
 
 from grilly_core import dtypes
 from grilly_core.errors import DTypeError, ShapeError
 from grilly_core.inspection import finfo
 from grilly_core.ops.primitives import abs, cast, div, eq, max, maximum, minimum, mul, sqrt, sub, sum, where
+from grilly_core.ops.structure import concat
 from grilly_core.ops.views import reshape
 from grilly_core.tensor import Tensor
 
@@ -35,6 +37,10 @@ METRICS: Final = {"sqeuclidean": False, "l2": False, "ip": True, "cosine": False
 
 #: Bits of a number → (what is a vanishing sum of squares, the factor that brings it back; the same for overflow).
 SCALES: Final = {32: (2.0**-100, 2.0**100), 64: (2.0**-900, 2.0**700)}
+
+
+#: Differences that a body holds at once.
+BLOCK: Final = 1 << 24
 
 
 def check_metric(name: str, metric: Any) -> None:
@@ -82,7 +88,15 @@ def unit(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scores(q: Tensor, x: Tensor, metric: str) -> Tensor:
-    """Return the scores ``(Q, N)`` of rows of one type."""
+    """Return the scores ``(Q, N)`` of rows of one type, so many rows at once that their differences stay small."""
+    rows = builtins.max(1, BLOCK // builtins.max(1, q.shape[0] * q.shape[1]))
+    if x.shape[0] <= rows:
+        return _scores(q, x, metric)
+    parts = [_scores(q, x[at : at + rows], metric) for at in range(0, x.shape[0], rows)]
+    return concat(parts, axis=1)
+
+
+def _scores(q: Tensor, x: Tensor, metric: str) -> Tensor:
     (m, d), n = q.shape, x.shape[0]
     if metric == "cosine":
         q, x = unit(q)[0], unit(x)[0]
