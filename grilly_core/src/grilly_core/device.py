@@ -208,6 +208,7 @@ class Context:
         own: deque[Any] | None = getattr(runtime, "released", None)
         self.released: deque[Any] = deque() if own is None else own
         self.closed = False
+        self.warned: set[str] = set()  # ops whose fallback was warned of
         self._empty_large: Callable[..., NDArray[Any]] = getattr(runtime, "empty", np.empty)
         self.empty: Callable[[Spec], View] = (
             self._empty_mapped

@@ -355,7 +355,7 @@ def emit_symbolic(
 class FallbackPlan(Plan):
     """The whole op on the CPU: one counted copy out, run, copy back."""
 
-    __slots__ = ("context", "cpu", "reason", "record", "values", "warned")
+    __slots__ = ("context", "cpu", "reason", "record", "values")
 
     def __init__(
         self,
@@ -374,7 +374,6 @@ class FallbackPlan(Plan):
         self.cpu = cpu
         self.record = record
         self.reason = reason
-        self.warned = False
         self.used = False
 
     def emit(self, sink: Sink, views: Views, reuse: Reuse | None = None) -> list[View]:
@@ -402,8 +401,8 @@ class FallbackPlan(Plan):
                 f"grilly.fallback('allow') or GRILLY_FALLBACK=warn, or see `grilly explain {name} --device {where}`."
             )
         events.emit(events.Fallback(name, where, self.reason, nbytes))
-        if policy == "warn" and not self.op.host and not self.warned:
-            self.warned = True
+        if policy == "warn" and not self.op.host and name not in self.context.warned:
+            self.context.warned.add(name)  # not in the plan, which is made anew when kernels arrive
             warnings.warn(
                 FallbackWarning(
                     f"op {name!r} runs on the CPU instead of {where}: {self.reason} ({nbytes} bytes out)."
