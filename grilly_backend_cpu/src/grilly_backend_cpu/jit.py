@@ -54,6 +54,7 @@ class Jit:
         self.options = options
         self.name = name or function.__qualname__
         self.replaced: dict[str, Any] = {}
+        self.joined = True
         self._compiled: Any = None
         functools.update_wrapper(self, function)
 
@@ -67,16 +68,27 @@ class Jit:
         return self._compiled
 
     @functools.cached_property
-    def print(self) -> str:
+    def fingerprint(self) -> str:
         """A digest of this function's code and of the compiled functions and numbers that it takes from outside."""
         code, digest = self.function.__code__, hashlib.sha256()
         names = dict(self.function.__globals__) | self.replaced
         outside = [names.get(name) for name in code.co_names]
         outside += [cell.cell_contents for cell in self.function.__closure__ or ()]
-        for part in (*_parts(code), *(x.print if isinstance(x, Jit) else x for x in outside)):
+        for part in (*_parts(code), *(x.fingerprint if isinstance(x, Jit) else x for x in outside)):
             if isinstance(part, (bytes, str, int, float)):
                 digest.update(repr(part).encode())
         return digest.hexdigest()[:12]
+
+    @functools.cached_property
+    def nested(self) -> Any:
+        """The Numba dispatcher that other compiled functions call: always made part of them.
+
+        Left to LLVM, a call may go to the copy in the caller's object or to the function's own, which are optimised
+        apart and add in different orders. Which one it was depended on what lay in the cache, so a kernel's first run
+        differed from all later ones in the last bits.
+        """
+        with _lock:
+            return self._compile({"cache": False, "forceinline": True})
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function."""
@@ -85,25 +97,27 @@ class Jit:
             compiled = self.compiled
         return compiled(*arguments)
 
-    def _compile(self) -> Any:
+    def _compile(self, more: dict[str, Any] | None = None) -> Any:
         numba = jit_setup.numba()
         source = self.function
         assert isinstance(source, types.FunctionType)
         names = dict(source.__globals__) | self.replaced
         for name in source.__code__.co_names:
             if name in names:
-                names[name] = _numba_counterpart(names[name], numba)
+                names[name] = _numba_counterpart(names[name], numba, self.joined)
         cells = [cell.cell_contents for cell in source.__closure__ or ()]
-        closure = tuple(types.CellType(_numba_counterpart(value, numba)) for value in cells) or None
-        options = dict(self.options)
+        closure = (
+            tuple(types.CellType(_numba_counterpart(value, numba, self.joined)) for value in cells) or None
+        )
+        options = self.options | (more or {})
         if any(isinstance(value, Jit) for value in cells):
             options["cache"] = (
                 False  # Numba hashes what is closed over, and a dispatcher hashes anew in each process
             )
         made = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__, closure)
         # The name of a cache file is made of the qualified name, so two uses of one template need two of them. Numba
-        # compares the file of this function alone: the print tells a body that changed elsewhere, in an extension say.
-        made.__qualname__ = f"{self.name}-{self.print}"
+        # compares the file of this function alone: the fingerprint tells a body that changed elsewhere, in an extension say.
+        made.__qualname__ = f"{self.name}-{self.fingerprint}"
         made.__module__ = source.__module__
         return jit_setup.dispatcher(made, options)
 
@@ -119,9 +133,9 @@ def _parts(code: types.CodeType) -> Iterator[bytes | str]:
             yield repr(value)
 
 
-def _numba_counterpart(value: Any, numba: Any) -> Any:
+def _numba_counterpart(value: Any, numba: Any, joined: bool) -> Any:
     if isinstance(value, Jit):
-        return value.compiled
+        return value.nested if joined else value.compiled
     return numba.prange if value is prange else value
 
 
@@ -174,7 +188,7 @@ def split(body: Jit) -> Callable[..., None]:
         Takes ``start``, ``stop`` and a tuple; different blocks must write to different places.
     """
     drive = Jit(_drive, {"parallel": True}, f"_drive[{body.function.__module__}.{body.name}]")
-    drive.replaced["_body"] = body
+    drive.replaced["_body"], drive.joined = body, False
 
     def run(n: int, block: int, args: tuple[Any, ...]) -> None:
         if n <= block:

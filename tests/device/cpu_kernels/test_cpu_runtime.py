@@ -212,3 +212,23 @@ def summed(x: Any) -> float:
     for i in prange(x.size):
         total += helper(x[i])
     return total
+
+
+@needs_numba
+def test_the_first_run_of_a_kernel_gives_the_bits_of_later_ones(tmp_path: Path) -> None:
+    """Compiled anew, read from the cache, on one thread or two: one result."""
+    code = """
+        import hashlib, numpy as np
+        from grilly_backend_cpu.fast import norm
+        x = np.random.default_rng(0).normal(size=(2000, 300)).astype("f4")
+        out, stats, w = np.empty_like(x), np.empty((2, 2000), "f4"), np.ones(300, "f4")
+        norm.layer_norm(x, w, w, out, *stats, 1e-5)
+        sums = norm.layer_norm_vjp(x, x, w, *stats, out)
+        print(hashlib.sha256(b"".join(np.asarray(a).tobytes() for a in (out, *sums))).hexdigest())
+    """
+    found = {
+        python(code, OMP_NUM_THREADS=threads, GRILLY_CACHE_DIR=str(tmp_path / order))
+        for order in ("12", "21")
+        for threads in (*order, *order)
+    }
+    assert len(found) == 1

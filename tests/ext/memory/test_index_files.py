@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from grilly_core.errors import FileFormatError, WriteError
+from grilly_ext_memory.index.binary import IndexBinaryFlat
 from grilly_ext_memory.index.factory import index_factory
 from grilly_ext_memory.index.files import load_index, save_index
 from grilly_ext_memory.index.flat import IndexFlat
@@ -169,3 +170,17 @@ def test_a_killed_process_loses_nothing_that_was_flushed(tmp_path):
         assert stored.index.ntotal >= flushed
         found = stored.index.reconstruct(stored.index.ids)
     np.testing.assert_array_equal(found, rows[: len(found)])
+
+
+@pytest.mark.parametrize("bits", [64, 24])
+def test_bits_live_in_files_and_journals_too(bits, tmp_path):
+    rows = np.random.default_rng(0).integers(0, 256, (40, bits // 8), np.uint8)
+    with StoredIndex(tmp_path / "index", create=IndexBinaryFlat(bits)) as stored:
+        stored.add(rows[:30])
+        stored.add_with_ids(rows[30:], range(50, 60))
+    for _ in range(2):
+        with StoredIndex(tmp_path / "index") as stored:
+            assert stored.dropped == 0
+            np.testing.assert_array_equal(stored.index.reconstruct([*range(30), *range(50, 60)]), rows)
+            stored.compact()
+    assert load_index(tmp_path / "index", mmap=True).search(rows[3], 1).distances.tolist() == [[0]]

@@ -132,6 +132,16 @@ class Index:
     def _vectors(self, x: Any, who: str, *, finite: bool = False) -> Any:
         return as_vectors(x, self.d, who, finite=finite)
 
+    @property
+    def _row(self) -> np.dtype[Any]:
+        """What a row is in a journal."""
+        return np.dtype((np.float32, (self.d,)))
+
+    def _given_form(self, rows: Any) -> NDArray[Any]:
+        """Return checked rows in the form in which a journal keeps them and `add_with_ids` takes them."""
+        made: NDArray[Any] = rows
+        return made
+
     def _writable(self, who: str) -> None:
         if self.read_only:
             raise WriteError(

@@ -94,6 +94,13 @@ class IndexBinaryFlat(Index):
         padded[:, : array.shape[1]] = array
         return padded.view(np.uint32)
 
+    @property
+    def _row(self) -> np.dtype[Any]:
+        return np.dtype((np.uint8, (self.d // 8,)))
+
+    def _given_form(self, rows: Any) -> NDArray[np.uint8]:
+        return np.ascontiguousarray(rows.view(np.uint8)[:, : self.d // 8])
+
     def search(self, queries: Any, k: int, *, allow: Allowed = None) -> Hits:
         """Return the k nearest vectors of each query; see `Index.search`."""
         found = super().search(queries, k, allow=allow)

@@ -122,7 +122,7 @@ class StoredIndex:
             )  # its records are in the index: a process died between saving that and starting anew
             return token, 0
         end = _START.size
-        for kind, ids, rows, following in _records(data, self.index.d, self._journal):
+        for kind, ids, rows, following in _records(data, self.index._row, self._journal):
             if kind == _ADD:
                 self.index.add_with_ids(rows, ids)
             elif kind == _REMOVE:
@@ -139,16 +139,15 @@ class StoredIndex:
 
     def add(self, x: Any) -> Ids:
         """Add vectors and return their ids; see `Index.add`."""
-        following = self.index._next
-        rows = self.index._checked(x, "add")
-        return self.add_with_ids(rows, np.arange(following, following + len(rows), dtype=np.int64))
+        return self._logged(self.index._checked(x, "add"), self.index.add(x))
 
     def add_with_ids(self, x: Any, ids: Any) -> Ids:
         """Add vectors under ids of yours; see `Index.add_with_ids`."""
-        rows = self.index._checked(x, "add_with_ids")
-        given = self.index.add_with_ids(rows, ids)
-        self._write(_ADD, given, rows)
-        return given
+        return self._logged(self.index._checked(x, "add_with_ids"), self.index.add_with_ids(x, ids))
+
+    def _logged(self, rows: Any, ids: Ids) -> Ids:
+        self._write(_ADD, ids, self.index._given_form(rows))
+        return ids
 
     def remove_ids(self, ids: Any) -> int:
         """Remove vectors; returns how many there were."""
@@ -211,15 +210,17 @@ def _locked(path: Path) -> BinaryIO:
     return file
 
 
-def _records(data: bytes, d: int, path: Path) -> Iterator[tuple[int, Ids, NDArray[Any] | None, int]]:
+def _records(
+    data: bytes, row: np.dtype[Any], path: Path
+) -> Iterator[tuple[int, Ids, NDArray[Any] | None, int]]:
     """Yield kind, ids, vectors and end of each record that is whole; see the module for what follows."""
     at = _START.size
-    while (record := _record(data, at, d)) is not None:
+    while (record := _record(data, at, row)) is not None:
         yield record
         at = record[3]
     found = data.find(_WORD, at + 1)
     while found >= 0:
-        later = _record(data, found, d)
+        later = _record(data, found, row)
         if later is not None and later[0] == _MARK:
             raise FileFormatError(
                 f"{path}: the record at byte {at} is damaged, and flushed ones follow at {found}; the file was left as "
@@ -228,12 +229,12 @@ def _records(data: bytes, d: int, path: Path) -> Iterator[tuple[int, Ids, NDArra
         found = data.find(_WORD, found + 1)
 
 
-def _record(data: bytes, at: int, d: int) -> tuple[int, Ids, NDArray[Any] | None, int] | None:
+def _record(data: bytes, at: int, row: np.dtype[Any]) -> tuple[int, Ids, NDArray[Any] | None, int] | None:
     if at + _RECORD.size > len(data):
         return None
     word, kind, count, place, checksum = _RECORD.unpack_from(data, at)
     start = at + _RECORD.size
-    width = {_ADD: 8 + 4 * d, _REMOVE: 8, _MARK: 0}.get(kind)
+    width = {_ADD: 8 + row.itemsize, _REMOVE: 8, _MARK: 0}.get(kind)
     if word != _WORD or place != at or width is None or start + count * width > len(data):
         return None
     payload = memoryview(data)[start : start + count * width]
@@ -241,5 +242,5 @@ def _record(data: bytes, at: int, d: int) -> tuple[int, Ids, NDArray[Any] | None
     if zlib.crc32(payload, zlib.crc32(head)) != checksum:
         return None
     ids = np.frombuffer(payload[: 8 * count] if kind != _MARK else b"", np.int64)
-    rows = np.frombuffer(payload[8 * count :], np.float32).reshape(count, d) if kind == _ADD else None
+    rows = np.frombuffer(payload[8 * count :], row.base).reshape(count, *row.shape) if kind == _ADD else None
     return kind, ids, rows, start + count * width

@@ -31,15 +31,15 @@ def test_bodies_under_one_name_do_not_share_a_cache_file():
     assert (found[0] == 1).all() and (found[1] == 2).all()
 
 
-def test_the_print_tells_code_and_what_it_takes_from_outside():
+def test_the_fingerprint_tells_code_and_what_it_takes_from_outside():
     outer = jit.Jit(lambda x: _inner(x), {}, "outer")
-    prints = set()
+    found = set()
     for inner in (jit.Jit(_one, {}), jit.Jit(_two, {})):
         made = jit.Jit(outer.function, {}, "outer")
         made.replaced["_inner"] = inner
-        prints.add(made.print)
-    assert len(prints) == 2
-    assert jit.Jit(_one, {}).print == jit.Jit(_one, {}).print
+        found.add(made.fingerprint)
+    assert len(found) == 2
+    assert jit.Jit(_one, {}).fingerprint == jit.Jit(_one, {}).fingerprint
 
 
 _inner = None
