@@ -116,7 +116,8 @@ class Jit:
             )
         made = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__, closure)
         # The name of a cache file is made of the qualified name, so two uses of one template need two of them. Numba
-        # compares the file of this function alone: the fingerprint tells a body that changed elsewhere, in an extension say.
+        # compares the file of this function alone: the fingerprint tells a body that changed elsewhere, as in an
+        # extension.
         made.__qualname__ = f"{self.name}-{self.fingerprint}"
         made.__module__ = source.__module__
         return jit_setup.dispatcher(made, options)
