@@ -58,17 +58,17 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
     },
     "grilly-ext-memory": {
         "nn": """
-            MemoryBank MemoryContextAggregate MemoryInjectConcat MemoryInjectGate MemoryInjectResidual
-            MemoryQueryPooling MemoryRead MemoryWrite
+            ExpertRouter KNNClassifier MemoryBank MemoryContextAggregate MemoryInjectConcat MemoryInjectGate
+            MemoryInjectResidual MemoryQueryPooling MemoryRead MemoryWrite
         """,
         "functional": """
-            memory_context_aggregate memory_inject_concat memory_inject_gate memory_inject_residual
-            memory_query_pooling memory_read memory_write
+            load_balance_loss memory_context_aggregate memory_inject_concat memory_inject_gate memory_inject_residual
+            memory_query_pooling memory_read memory_write router_z_loss
         """,
         "retrieval": """
-            DocumentStore HashingEncoder SemanticSearch passages plot_sweep recall_at_k sweep_nprobe
-            IndexBinaryFlat IndexFlat IndexHNSW IndexIVFFlat IndexIVFPQ IndexIVFScalarQuantizer
-            IndexPQ IndexScalarQuantizer StoredIndex index_factory kmeans load_index save_index
+            DocumentStore HashingEncoder IndexBinaryFlat IndexFlat IndexHNSW IndexIVFFlat IndexIVFPQ
+            IndexIVFScalarQuantizer IndexPQ IndexScalarQuantizer SemanticSearch StoredIndex index_factory kmeans
+            load_index passages plot_sweep recall_at_k save_index sweep_nprobe
         """,
     },
     "grilly-ext-cognition": {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from grilly_core.errors import ShapeError
 from grilly_core.tensor import Tensor
+from grilly_ext_memory.ops.metrics import METRICS, largest_first
 
 __all__ = [
     "METRICS",
@@ -24,20 +25,12 @@ __all__ = [
 
 Vectors = NDArray[np.float32]
 
-#: Name → whether larger is nearer.
-METRICS: Final = {"sqeuclidean": False, "l2": False, "ip": True, "cosine": False, "l1": False}
-
 
 def as_metric(metric: str) -> str:
     """Return a metric that is known."""
     if metric not in METRICS:
         raise ValueError(f"metric: expected one of {', '.join(METRICS)}; received {metric!r}.")
     return metric
-
-
-def largest_first(metric: str) -> bool:
-    """Whether larger is nearer; of any other metric it is not."""
-    return METRICS.get(metric, False)
 
 
 def as_vectors(x: Any, d: int, who: str, *, finite: bool = False) -> Vectors:

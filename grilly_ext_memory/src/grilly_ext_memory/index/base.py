@@ -57,6 +57,12 @@ class Index:
     def __len__(self) -> int:
         return self.ntotal
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies, and copies in other processes, are made of what a file would hold; they can be changed."""
+        from grilly_ext_memory.index.files import index_bytes
+
+        return _from_bytes, (index_bytes(self), self.device)
+
     @property
     def is_trained(self) -> bool:
         """Whether vectors can be added."""
@@ -308,6 +314,12 @@ class Index:
     def __repr__(self) -> str:
         state = "" if self.is_trained else ", not trained"
         return f"{type(self).__name__}(d={self.d}, metric={self.metric!r}, ntotal={self.ntotal}{state})"
+
+
+def _from_bytes(data: bytes, device: str) -> Index:
+    from grilly_ext_memory.index.files import index_from_bytes
+
+    return index_from_bytes(data, device=device)
 
 
 def allowed(ids: Ids, allow: Allowed) -> NDArray[np.bool_] | None:

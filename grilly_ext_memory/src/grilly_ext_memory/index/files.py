@@ -6,12 +6,14 @@ The library checks the header when it is read.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import secrets
+import tempfile
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import safetensors
@@ -26,7 +28,7 @@ from grilly_ext_memory.index.graph import IndexHNSW
 from grilly_ext_memory.index.inverted import IndexIVFFlat, IndexIVFPQ, IndexIVFScalarQuantizer
 from grilly_ext_memory.index.segments import Segment
 
-__all__ = ["KINDS", "header_of", "load_index", "save_index"]
+__all__ = ["KINDS", "header_of", "index_bytes", "index_from_bytes", "load_index", "save_index"]
 
 _FORMAT: Final = "grilly-index"
 _VERSION: Final = "1"
@@ -71,17 +73,46 @@ def save_index(index: Index, path: str | os.PathLike[str], *, previous: str = ""
     >>> load_index(path).reconstruct(0).tolist()
     [1.0, 2.0]
     """
+    with atomic_write(path) as file:
+        return _write(index, file, previous)
+
+
+def _write(index: Index, file: BinaryIO, previous: str) -> str:
     arrays, token = _arrays(index), secrets.token_hex(8)
     metadata = {
         "format": _FORMAT, "version": _VERSION, "kind": type(index).__name__, "token": token, "previous": previous,
         "settings": json.dumps(index.settings()), "next": str(index._next),
         "crc32": json.dumps({name: zlib.crc32(_bytes(array)) for name, array in arrays.items()}),
     }  # fmt: skip
-    with atomic_write(path) as file:
-        file.write(_header(arrays, metadata))
-        for array in arrays.values():
-            file.write(_bytes(array))
+    file.write(_header(arrays, metadata))
+    for array in arrays.values():
+        file.write(_bytes(array))
     return token
+
+
+def index_bytes(index: Index) -> bytes:
+    """Return what `save_index` would write.
+
+    Examples
+    --------
+    >>> from grilly_ext_memory.index.files import index_bytes, index_from_bytes
+    >>> from grilly_ext_memory.index.flat import IndexFlat
+    >>> index = IndexFlat(1)
+    >>> _ = index.add([[5.0]])
+    >>> index_from_bytes(index_bytes(index)).reconstruct(0).tolist()
+    [5.0]
+    """
+    file = io.BytesIO()
+    _write(index, file, "")
+    return file.getvalue()
+
+
+def index_from_bytes(data: bytes, *, device: Any = None) -> Index:
+    """Return the index that `index_bytes` was given; see `load_index`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "index"
+        path.write_bytes(data)
+        return load_index(path, device=device)
 
 
 def _arrays(index: Index) -> dict[str, NDArray[Any]]:

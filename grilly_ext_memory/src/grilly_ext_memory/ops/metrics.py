@@ -13,8 +13,7 @@ l1         ``sum |q - x|``          smallest
 Scores come from differences, never from ``|q|^2 + |x|^2 - 2 q x``, which loses everything where coordinates are large
 beside their differences. The squares of `l2` may overflow or vanish: then the differences are scaled by a power of two
 first. A row of `cosine` is divided by its largest coordinate before its length is taken; a row of zeros has distance 1
-to all, and no distance is negative. Kernels decide by
-the float64 sum, term by term in order, rounded to float32.
+to all, and no distance is negative. Kernels decide by the float64 sum, term by term in order, rounded to float32.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ from grilly_core.ops.structure import concat
 from grilly_core.ops.views import reshape
 from grilly_core.tensor import Tensor
 
-__all__ = ["METRICS", "SCALES", "check_metric", "check_rows", "scores", "unit", "working"]
+__all__ = [
+    "METRICS", "SCALES", "check_metric", "check_rows", "largest_first", "scores", "unit", "working",
+]  # fmt: skip
 
 #: Name → whether the largest score is the nearest.
 METRICS: Final = {"sqeuclidean": False, "l2": False, "ip": True, "cosine": False, "l1": False}
@@ -41,6 +42,11 @@ SCALES: Final = {32: (2.0**-100, 2.0**100), 64: (2.0**-900, 2.0**700)}
 
 #: Differences that a body holds at once.
 BLOCK: Final = 1 << 24
+
+
+def largest_first(metric: str) -> bool:
+    """Whether the largest score is the nearest; of any other metric, such as Hamming's, it is not."""
+    return METRICS.get(metric, False)
 
 
 def check_metric(name: str, metric: Any) -> None:
