@@ -77,7 +77,7 @@ class ExpertRouter(Module):
     >>> import grilly_core as grilly
     >>> from grilly_ext_memory.nn.routing import ExpertRouter
     >>> router = ExpertRouter(2, 2)
-    >>> _ = router.weight.data.copy_(grilly.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    >>> _ = router.load_state_dict({"weight": grilly.tensor([[1.0, 0.0], [0.0, 1.0]])})
     >>> router(grilly.tensor([[3.0, 0.0], [0.0, 3.0]])).experts.tolist()
     [[0], [1]]
     """
