@@ -290,6 +290,7 @@ class Index:
         return (
             type(self) is type(other)
             and (self.d, self.metric, self.codec.kind) == (other.d, other.metric, other.codec.kind)
+            and self.codec.residual == other.codec.residual
             and mine.keys() == theirs.keys()
             and all(np.array_equal(mine[name], theirs[name]) for name in mine)
         )

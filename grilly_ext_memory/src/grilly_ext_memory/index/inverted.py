@@ -222,6 +222,8 @@ class IndexIVFScalarQuantizer(IndexIVF):
     d, nlist : int
     qtype : {"sq8", "sq4", "f16"}
     metric : str
+    by_residual : bool
+        Whether vectors are coded relative to their centroid, or as they are.
     nprobe, niter, seed : int
     device : Device or str, optional
 
@@ -239,14 +241,15 @@ class IndexIVFScalarQuantizer(IndexIVF):
     __slots__ = ()
 
     def __init__(
-        self, d: int, nlist: int, qtype: str = "sq8", metric: str = "sqeuclidean", *, nprobe: int = 1,
-        niter: int = 10, seed: int = 0, device: Any = None,
+        self, d: int, nlist: int, qtype: str = "sq8", metric: str = "sqeuclidean", *, by_residual: bool = True,
+        nprobe: int = 1, niter: int = 10, seed: int = 0, device: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__(d, nlist, scalar_codec(qtype, residual=True), metric, nprobe, niter, seed, device)
+        codec = scalar_codec(qtype, residual=by_residual)
+        super().__init__(d, nlist, codec, metric, nprobe, niter, seed, device)
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments that make such an index again, as JSON."""
-        return {**super().settings(), "qtype": self.codec.kind}
+        return {**super().settings(), "qtype": self.codec.kind, "by_residual": self.codec.residual}
 
 
 class IndexIVFPQ(IndexIVF):
@@ -260,6 +263,8 @@ class IndexIVFPQ(IndexIVF):
     nbits : int
         ``2 ** nbits`` codewords a part, at most 8.
     metric : str
+    by_residual : bool
+        Whether vectors are coded relative to their centroid, or as they are.
     nprobe, niter, seed : int
     device : Device or str, optional
 
@@ -277,8 +282,12 @@ class IndexIVFPQ(IndexIVF):
     __slots__ = ()
 
     def __init__(
-        self, d: int, nlist: int, m: int, nbits: int = 8, metric: str = "sqeuclidean", *, nprobe: int = 1,
-        niter: int = 10, seed: int = 0, device: Any = None,
+        self, d: int, nlist: int, m: int, nbits: int = 8, metric: str = "sqeuclidean", *, by_residual: bool = True,
+        nprobe: int = 1, niter: int = 10, seed: int = 0, device: Any = None,
     ) -> None:  # fmt: skip
-        codec = Product(d, m, nbits, residual=True)
+        codec = Product(d, m, nbits, residual=by_residual)
         super().__init__(d, nlist, codec, metric, nprobe, niter, seed, device)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments that make such an index again, as JSON."""
+        return {**super().settings(), "by_residual": self.codec.residual}

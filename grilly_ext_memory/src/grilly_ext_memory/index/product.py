@@ -20,6 +20,10 @@ from grilly_ext_memory.ops.product import code_tables
 
 __all__ = ["Product"]
 
+#: Codewords are learnt, and rows coded, in one place: the nearest of two near codewords must not depend on the device
+#: that an index later searches on.
+_CODER: Final = "cpu"
+
 #: Numbers in the tables of one block of queries.
 _TABLES: Final = 1 << 24
 
@@ -60,7 +64,8 @@ class Product:
             raise ValueError(f"product quantiser: training needs at least {count} rows; received {len(x)}.")
         parts = x.reshape(len(x), self.m, width)
         self.codebooks = np.stack([
-            kmeans(parts[:, j], count, seed=seed + j, max_rows=256 * count).centroids for j in range(self.m)
+            kmeans(parts[:, j], count, seed=seed + j, max_rows=256 * count, device=_CODER).centroids
+            for j in range(self.m)
         ])  # fmt: skip
 
     def encode(self, x: Vectors) -> Codes:
@@ -70,10 +75,9 @@ class Product:
         codes = np.empty((len(x), self.m), np.uint8)
         with grilly.no_grad():
             for j, book in enumerate(self.codebooks):
-                part = grilly.asarray(np.ascontiguousarray(parts[:, j]), device="cpu")
-                codes[:, j] = search(part, grilly.asarray(book, device="cpu"), k=1, metric="sqeuclidean")[
-                    1
-                ].numpy()[:, 0]
+                part = grilly.asarray(np.ascontiguousarray(parts[:, j]), device=_CODER)
+                words = grilly.asarray(book, device=_CODER)
+                codes[:, j] = search(part, words, k=1, metric="sqeuclidean")[1].numpy()[:, 0]
         return codes
 
     def decode(self, codes: Codes) -> Vectors:
@@ -85,8 +89,7 @@ class Product:
     def search(self, run: Segment, task: Task, mask: NDArray[np.bool_] | None) -> Hits:
         """Sum the distances of codewords, which are computed once for each query and list (asymmetric distances)."""
         probes = np.zeros((len(task.queries), 1), np.int32) if task.probes is None else task.probes
-        shared = 1 if task.centroids is None or not self.residual else probes.shape[1]
-        block = max(1, _TABLES // (shared * (self.m << self.nbits)))
+        block = max(1, _TABLES // (max(1, probes.shape[1]) * (self.m << self.nbits)))
         found = [
             self._block(run, task, probes[at : at + block], slice(at, at + block), mask)
             for at in range(0, len(probes), block)
@@ -116,7 +119,8 @@ class Product:
             queries = unit_rows(queries)
         shape = (*probes.shape, self.m, 1 << self.nbits)
         if task.centroids is None or not self.residual:
-            return grilly.reshape(self._parts(queries, summed, task.device), shape)
+            tables = self._parts(queries, summed, task.device)
+            return grilly.broadcast_to(tables[:, None], shape)
         centres = task.centroids[np.maximum(probes, 0)]
         if summed != "ip":
             apart = (queries[:, None] - centres).reshape(-1, self.d)
