@@ -1,7 +1,8 @@
-"""The classifier against scikit-learn's, the router's losses and gradients against transformers and PyTorch."""
+"""The classifier against scikit-learn, the router against transformers and PyTorch, functions against FAISS."""
 
 from __future__ import annotations
 
+import faiss
 import numpy as np
 import pytest
 import torch
@@ -13,6 +14,8 @@ from transformers.models.switch_transformers.modeling_switch_transformers import
 )
 
 import grilly
+from grilly_ext_memory.functional import search as functions
+from grilly_ext_memory.index.faiss_layout import codes_of
 from grilly_ext_memory.index.flat import IndexFlat
 from grilly_ext_memory.nn.neighbours import KNNClassifier
 from grilly_ext_memory.nn.routing import ExpertRouter
@@ -65,3 +68,24 @@ def test_router_losses_and_gradients():
     (found.gates.sum() + 0.3 * found.balance_loss + 0.1 * found.z_loss).backward()
     (gates.sum() + 0.3 * balance + 0.1 * z).backward()
     np.testing.assert_allclose(router.weight.grad.numpy(), weight.grad.numpy(), rtol=1e-5, atol=1e-8)
+
+
+def test_functions_against_faiss_and_torch():
+    """Distances of PyTorch's cdist, codes and lists of FAISS with the same codewords and centroids."""
+    x, q = RNG.normal(size=(200, 6)).astype(np.float32), RNG.normal(size=(9, 6)).astype(np.float32)
+    want = torch.cdist(torch.tensor(q), torch.tensor(x))
+    distances = functions.faiss_distance(q, x)
+    np.testing.assert_allclose(distances.numpy(), want.numpy(), rtol=1e-4, atol=1e-5)
+    values, indices = want.topk(7, largest=False)
+    found = functions.faiss_topk(distances, 7)
+    np.testing.assert_array_equal(found.indices.numpy(), indices.numpy())
+    np.testing.assert_allclose(found.values.numpy(), values.numpy(), rtol=1e-4, atol=1e-5)
+    books = RNG.normal(size=(3, 16, 2)).astype(np.float32)
+    peer = faiss.ProductQuantizer(6, 3, 4)
+    faiss.copy_array_to_vector(books.ravel(), peer.centroids)
+    codes = functions.faiss_quantize(x, books, nbits=4)
+    np.testing.assert_array_equal(codes_of(peer.compute_codes(x), 3, 4), codes.codes.numpy())
+    np.testing.assert_array_equal(peer.decode(peer.compute_codes(x)), codes.quantized.numpy())
+    flat = faiss.IndexFlatL2(6)
+    flat.add(x[:11])
+    np.testing.assert_array_equal(functions.faiss_ivf_filter(x, x[:11]).numpy(), flat.search(x, 1)[1][:, 0])

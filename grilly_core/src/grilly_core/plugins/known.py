@@ -62,6 +62,7 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
             MemoryInjectResidual MemoryQueryPooling MemoryRead MemoryWrite
         """,
         "functional": """
+            faiss_distance faiss_ivf_filter faiss_kmeans faiss_kmeans_update faiss_quantize faiss_topk hamming_topk
             load_balance_loss memory_context_aggregate memory_inject_concat memory_inject_gate memory_inject_residual
             memory_query_pooling memory_read memory_write router_z_loss
         """,
