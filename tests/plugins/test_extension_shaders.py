@@ -13,7 +13,7 @@ build = pytest.importorskip("grilly_backend_vulkan.build")
 from grilly_backend_vulkan import shaders  # noqa: E402
 from grilly_core.errors import RegistrationError  # noqa: E402
 
-EXTENSIONS = ("grilly_ext_snn",)
+EXTENSIONS = ("grilly_ext_memory", "grilly_ext_snn")
 
 
 def folder_of(package):

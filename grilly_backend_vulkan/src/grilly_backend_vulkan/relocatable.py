@@ -93,6 +93,12 @@ class _Observer:
         self.data.append(bytes(data))
         return _Invented(_ARGUMENTS + len(self.data) - 1, self._shift).address
 
+    def product(self, out: View, a: View, b: View, precision: str = "highest") -> None:
+        """Note the launches of a product."""
+        from grilly_backend_vulkan.kernels import matmul  # kernels record into streams
+
+        matmul.product(self, out, a, b, precision)
+
     def launch(
         self, pipeline: Pipeline, groups: tuple[int, int, int], push: bytes, reads: Sequence[View],
         writes: Sequence[View],

@@ -127,6 +127,20 @@ class Stream(Submissions):
             lib.vkCmdDispatch(command, *groups)
             self.launched(pipeline.name)
 
+    def product(self, out: View, a: View, b: View, precision: str = "highest") -> None:
+        """Record ``out = a @ b`` of two matrices of one type, by the fastest kernel; `out` is packed.
+
+        Parameters
+        ----------
+        out, a, b : View
+            Of two axes; `a` and `b` may have any strides.
+        precision : str
+            Of f32, as in ``grilly.matmul_precision``.
+        """
+        from grilly_backend_vulkan.kernels import matmul  # kernels record into streams
+
+        matmul.product(self, out, a, b, precision)
+
     def launched(self, name: str) -> None:
         """Count a launch, and submit when there are enough."""
         self.recorded.append(name)

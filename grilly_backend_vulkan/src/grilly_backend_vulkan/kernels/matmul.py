@@ -15,7 +15,7 @@ from grilly_backend_vulkan.kernels.matmul_product import BATCH_AXES, Finish, Mat
 from grilly_backend_vulkan.kernels.support import FLOATS, HALVES, INTEGERS, add
 from grilly_core.layout import contiguous_strides
 
-__all__ = ["has_matrices", "launch", "register"]
+__all__ = ["has_matrices", "launch", "product", "register"]
 
 _LEAST_WORK: Final = 1 << 18  # multiplications, below which tiles are mostly empty
 _LEAST_SPLIT: Final = 1 << 27  # below which splitting the operands costs more than it gains
@@ -59,6 +59,15 @@ def launch(stream: Any, product: Product, code: str, precision: str = "highest")
             matmul_tiles.launch(stream, p, *chosen)
             return
     matmul_general.launch(stream, p, code)
+
+
+def product(stream: Any, out: Any, a: Any, b: Any, precision: str = "highest") -> None:
+    """Make ``out = a @ b`` of views of two matrices of one type, with any strides; `out` is packed.
+
+    This is ``stream.product`` of kernels that are partly made of products.
+    """
+    sizes = (a.shape[0], b.shape[1], a.shape[1])
+    launch(stream, Product.of(out, _of(a), _of(b), sizes), out.dtype.code, precision)
 
 
 def _packed(stream: Any, view: Any) -> Matrices:

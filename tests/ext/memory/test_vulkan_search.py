@@ -1,0 +1,164 @@
+"""Search on Vulkan: NumPy's float64 sums in the order of columns, and a stable sort, are the oracle, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.device.test_conformance import no_vulkan
+
+import grilly_core as grilly
+from grilly_ext_memory.ops.distances import METRICS, distances, search
+from grilly_ext_memory.ops.selection import best, topk
+
+pytestmark = pytest.mark.skipif(bool(no_vulkan()), reason="needs a Vulkan device")
+MAX = float(np.finfo(np.float32).max)
+
+
+@pytest.fixture(autouse=True)
+def _no_fallback():
+    with grilly.fallback("error"):
+        yield
+
+
+def there(*arrays):
+    return [None if x is None else grilly.asarray(x, device="vulkan:0") for x in arrays]
+
+
+def exact(queries, rows, metric):
+    """Return scores: sums in float64, term by term in order, rounded to float32."""
+    q, x = queries.astype(np.float64)[:, None], rows.astype(np.float64)[None]
+
+    def total(terms):
+        return np.cumsum(terms, axis=-1)[..., -1]
+
+    if metric == "ip":
+        return total(q * x).astype(np.float32)
+    if metric == "l1":
+        return total(np.abs(q - x)).astype(np.float32)
+    if metric == "cosine":
+        lengths = total(q * q), total(x * x)
+        a, b = (np.sqrt(np.where(n == 0, 1, n)) for n in lengths)
+        score = np.maximum(1 - total(q * x) / a / b, 0)
+        return np.where((lengths[0] == 0) | (lengths[1] == 0), 1.0, score).astype(np.float32)
+    squares = total((q - x) ** 2)
+    return (np.sqrt(squares) if metric == "l2" else squares).astype(np.float32)
+
+
+def check(queries, rows, mask, k, metric):
+    values, positions = search(*there(queries, rows, mask), k=k, metric=metric)
+    want, places = best(exact(queries, rows, metric), mask, k, METRICS[metric])
+    np.testing.assert_array_equal(positions.numpy(), places)
+    np.testing.assert_array_equal(values.numpy(), want)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    queries=st.sampled_from([1, 3, 9, 17, 40]),
+    rows=st.sampled_from([1, 127, 128, 129, 700, 2100]),
+    width=st.sampled_from([1, 3, 4, 16, 33, 64]),
+    k=st.sampled_from([1, 2, 10, 60, 140]),
+    metric=st.sampled_from(list(METRICS)),
+    masks=st.sampled_from([0, 1, 2]),
+    kind=st.sampled_from(["normal", "tied", "far", "large", "small"]),
+    seed=st.integers(0, 1 << 30),
+)
+def test_search_is_the_definition(queries, rows, width, k, metric, masks, kind, seed):
+    rng = np.random.default_rng(seed)
+    q, x = (rng.standard_normal((n, width)) for n in (queries, rows))
+    if kind == "tied":
+        q, x = np.round(q), np.round(x)
+    q, x = (
+        (z * {"large": 1e15, "small": 1e-15}.get(kind, 1) + 1000 * (kind == "far")).astype(np.float32)
+        for z in (q, x)
+    )
+    mask = None if masks == 0 else rng.random((rows,) if masks == 1 else (queries, rows)) < 0.6
+    check(q, x, mask, k, metric)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("shift", [0, 30])
+def test_results_do_not_depend_on_the_number_of_queries(metric, shift):
+    rng = np.random.default_rng(1)
+    q, x = (shift + rng.standard_normal((n, 24)).astype(np.float32) for n in (64, 3000))
+    together = [t.numpy() for t in search(*there(q, x), k=20, metric=metric)]
+    for i in (0, 17, 63):
+        alone = [t.numpy() for t in search(*there(q[i : i + 1], x), k=20, metric=metric)]
+        assert np.array_equal(alone[0][0], together[0][i]) and np.array_equal(alone[1][0], together[1][i])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_that_are_equal_come_by_position(metric):
+    """More rows of one score than any list of candidates holds: what products say cannot decide."""
+    x = np.tile(np.array([[1, 2, 3]], np.float32), (2000, 1))
+    x[1500:] = 0
+    check(np.random.default_rng(2).standard_normal((20, 3)).astype(np.float32), x, None, 12, metric)
+
+
+@pytest.mark.parametrize("times", [1, 64])
+def test_large_coordinates_do_not_cancel(times):
+    q = np.array([[4000005, 2000003, 3000002]], np.float32)
+    x = np.tile(q, (200, 1))
+    x[7] += np.array([-600, 700, 150], np.float32)
+    x[9] += np.array([-4, 6, 1], np.float32)
+    x[10:] += np.array([5000, 0, 0], np.float32)
+    mask = np.ones(200, bool)
+    mask[:7] = mask[8] = False
+    values, positions = search(*there(np.tile(q, (times, 1)), x, mask), k=2, metric="sqeuclidean")
+    assert (positions.numpy() == [9, 7]).all() and (values.numpy() == [53, 872500]).all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("queries", [2, 20])
+def test_nan_is_never_near_and_infinity_may_be(metric, queries):
+    rng = np.random.default_rng(3)
+    q, x = (
+        rng.standard_normal((queries, 5)).astype(np.float32),
+        rng.standard_normal((300, 5)).astype(np.float32),
+    )
+    x[::3, 2], x[1, 0], q[1, 4] = np.nan, np.inf, np.nan
+    values, positions = (t.numpy() for t in search(*there(q, x), k=250, metric=metric))
+    assert (positions[1] == -1).all() and (values[1] == (-MAX if metric == "ip" else MAX)).all()
+    found = positions[0][positions[0] >= 0]
+    assert not np.isnan(x[found]).any() and not np.isnan(values).any()
+    assert len(found) == (199 if metric == "cosine" else 200)  # the cosine of infinity is NaN
+
+
+def test_more_results_than_shared_memory_holds():
+    rng = np.random.default_rng(4)
+    q, x = rng.standard_normal((3, 4)).astype(np.float32), rng.standard_normal((1500, 4)).astype(np.float32)
+    _, positions = search(*there(q, x), k=1400, metric="sqeuclidean")
+    assert np.array_equal(positions.numpy(), best(exact(q, x, "sqeuclidean"), None, 1400, False)[1])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_distances_are_float64_sums_rounded_once(metric):
+    rng = np.random.default_rng(5)
+    q, x = ((100 + rng.standard_normal((n, 61))).astype(np.float32) for n in (11, 300))
+    np.testing.assert_array_equal(distances(*there(q, x), metric=metric).numpy(), exact(q, x, metric))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    queries=st.sampled_from([1, 3, 50]),
+    rows=st.sampled_from([1, 255, 2048, 2049, 9000]),
+    k=st.sampled_from([1, 5, 64, 300, 1024, 1100]),
+    largest=st.booleans(),
+    masks=st.sampled_from([0, 1, 2]),
+    order=st.sampled_from(["any", "rising", "falling", "tied"]),
+    seed=st.integers(0, 1 << 30),
+)
+def test_topk_is_a_stable_sort(queries, rows, k, largest, masks, order, seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal((queries, rows)).astype(np.float32)
+    if order == "tied":
+        scores = np.round(scores)
+    elif order != "any":
+        scores = np.sort(scores, axis=1)[:, :: 1 if order == "rising" else -1].copy()
+    scores[rng.random((queries, rows)) < 0.02] = np.nan
+    mask = None if masks == 0 else rng.random((rows,) if masks == 1 else (queries, rows)) < 0.6
+    values, positions = topk(*there(scores, mask), k=k, largest=largest)
+    want, places = best(scores, mask, k, largest)
+    np.testing.assert_array_equal(positions.numpy(), places)
+    np.testing.assert_array_equal(values.numpy(), want)
