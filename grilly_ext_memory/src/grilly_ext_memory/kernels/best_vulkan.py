@@ -6,9 +6,11 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
+from grilly_core.buffer import View, contiguous_spec
+
 __all__ = [
-    "HEAD", "MOST", "SCORES", "Best", "best_scores", "grid", "mask_step", "parts_for", "power_of_two", "register",
-    "wide",
+    "HEAD", "MOST", "SCORES", "Best", "best_scores", "grid", "lines", "mask_of", "mask_step", "most_parts",
+    "parts_for", "power_of_two", "register", "wide",
 ]  # fmt: skip
 
 #: Results of a query that shared memory holds; bodies sort whole rows for more.
@@ -47,6 +49,11 @@ def power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
+def most_parts(wanted: int) -> int:
+    """Return how many parts one work group merges."""
+    return _MOST_ENTRIES // power_of_two(wanted)
+
+
 @dataclass(frozen=True, slots=True)
 class Best:
     """The best `wanted` entries of each query, kept by parts until they are merged.
@@ -77,7 +84,7 @@ class Best:
     def of(stream: Any, outs: Any, parts: int, *, negate: bool = False, counts: bool = False) -> Best:
         """Return what keeps the best for the outputs, with memory for parts."""
         queries, wanted = outs[0].shape
-        parts = max(1, min(parts, _MOST_ENTRIES // power_of_two(wanted)))
+        parts = max(1, min(parts, most_parts(wanted)))
         entries = stream.scratch(8 * queries * parts * wanted) if parts > 1 else None
         return Best(*outs, queries, wanted, parts, entries, negate, counts)
 
@@ -127,6 +134,23 @@ def parts_for(queries: int, rows: int, least: int = _PART) -> int:
 def mask_step(mask: Any) -> int:
     """Return how far apart the masks of two queries are."""
     return 0 if mask is None or len(mask.shape) == 1 else int(mask.shape[1])
+
+
+def lines(view: Any, first: int, count: int) -> View:
+    """Return a packed matrix's rows from `first` on."""
+    spec = view.spec
+    shape = (count, *spec.shape[1:])
+    return View(
+        view.buffer,
+        contiguous_spec(shape, spec.dtype, spec.context),
+        view.offset + first * spec.strides[0],
+        None,
+    )
+
+
+def mask_of(mask: Any, first: int, count: int) -> Any:
+    """Return the mask of some queries."""
+    return mask if mask is None or len(mask.shape) == 1 else lines(mask, first, count)
 
 
 def best_scores(stream: Any, best: Best, scores: Any, rows: int, mask: Any) -> None:

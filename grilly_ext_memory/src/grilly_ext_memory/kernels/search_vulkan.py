@@ -21,13 +21,15 @@ from grilly_ext_memory.kernels.best_vulkan import (
     Best,
     best_scores,
     grid,
+    lines,
+    mask_of,
     mask_step,
     parts_for,
     power_of_two,
     wide,
 )
 
-__all__ = ["METRICS", "best_rows", "register"]
+__all__ = ["METRICS", "best_rows", "least_parts", "register", "served"]
 
 #: Metric → its number in ``exact.glsl``.
 METRICS: Final = {"sqeuclidean": 0, "l2": 1, "ip": 2, "cosine": 3, "l1": 4}
@@ -80,7 +82,7 @@ def best_rows(
     best.launch(stream, "best_rows", more, push, list(places))
 
 
-def _least_parts(stream: Any, rows: int, width: int) -> int:
+def least_parts(stream: Any, rows: int, width: int) -> int:
     """Return how many parts the driver asks for: a thread may take so many turns of loops."""
     turns = -(-rows // _TILE) * (-(-width // 16) * 12 + 256)
     return -(-turns // (stream.facts.max_turns // 2))
@@ -95,23 +97,6 @@ def _search(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         _directly(stream, outs, queries, rows, mask, metric)
         return
     _Products(stream, queries, rows, mask, metric, outs[0].shape[1]).search(outs)
-
-
-def _lines(view: Any, first: int, count: int) -> View:
-    """Return a packed matrix's rows from `first` on."""
-    spec = view.spec
-    shape = (count, *spec.shape[1:])
-    return View(
-        view.buffer,
-        contiguous_spec(shape, spec.dtype, spec.context),
-        view.offset + first * spec.strides[0],
-        None,
-    )
-
-
-def _mask_of(mask: Any, first: int, count: int) -> Any:
-    """Return the mask of some queries."""
-    return mask if mask is None or len(mask.shape) == 1 else _lines(mask, first, count)
 
 
 def _turned(view: Any) -> View:
@@ -130,15 +115,15 @@ def _directly(stream: Any, outs: Any, queries: Any, rows: Any, mask: Any, metric
     there = rows.shape[0]
     each = max(1, _TABLE // max(there, 1))
     for first in range(0, queries.shape[0], each):
-        some = _lines(queries, first, min(each, queries.shape[0] - first))
+        some = lines(queries, first, min(each, queries.shape[0] - first))
         count = some.shape[0]
         best = Best.of(
-            stream, [_lines(v, first, count) for v in outs], parts_for(count, there), negate=metric == "ip"
+            stream, [lines(v, first, count) for v in outs], parts_for(count, there), negate=metric == "ip"
         )
         scores = _matrix(stream.scratch(4 * count * there), count, there)
         if there:
             distances(stream, scores, some, rows, metric)
-        best_scores(stream, best, scores, there, _mask_of(mask, first, count))
+        best_scores(stream, best, scores, there, mask_of(mask, first, count))
         best.merge(stream)
 
 
@@ -166,7 +151,7 @@ class _Products:
         self.tables = [stream.scratch(4 * self.together * self.block) for _ in range(1 + several)]
         self.factors, self.weights = self._weigh(queries, True), self._weigh(rows, False)
         self.flags = stream.scratch(4 * self.together)
-        parts = max(_FALLBACK_GROUPS // self.together, _least_parts(stream, self.there, width))
+        parts = max(_FALLBACK_GROUPS // self.together, least_parts(stream, self.there, width))
         parts = max(2, min(parts, -(-self.there // _TILE)))
         self.again = stream.scratch(8 * self.together * parts * k), parts
 
@@ -174,14 +159,14 @@ class _Products:
         """Write values and positions."""
         for first in range(0, self.queries.shape[0], self.together):
             count = min(self.together, self.queries.shape[0] - first)
-            places = [_lines(v, first, count) for v in outs]
-            some = _lines(self.queries, first, count)
-            mask = _mask_of(self.mask, first, count)
+            places = [lines(v, first, count) for v in outs]
+            some = lines(self.queries, first, count)
+            mask = mask_of(self.mask, first, count)
             low = Best(None, None, count, self.wanted, self.parts, self.entries)
             for i, row in enumerate(range(0, self.there, self.block)):
                 size = min(self.block, self.there - row)
                 products = _matrix(self.tables[i % len(self.tables)], count, size)
-                self.stream.product(products, some, _turned(_lines(self.rows, row, size)))
+                self.stream.product(products, some, _turned(lines(self.rows, row, size)))
                 self._keep_low(low, products, first, row, mask)
             self._rescore(places, low, some)
             entries, parts = self.again
@@ -228,7 +213,8 @@ class _Products:
         stream.launch(pipeline, grid(low.queries), push, [queries, rows, low.entries], [*outs, self.flags])
 
 
-def _served(c: Any) -> bool:
+def served(c: Any) -> bool:
+    """Whether rows and queries are scored by the shaders here."""
     queries, rows = c.ins[:2]
     return (
         c.runtime.facts.f64
@@ -243,6 +229,6 @@ def _served(c: Any) -> bool:
 
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
-    how: dict[str, Any] = {"dtypes": {"f32"}, "layout": "contiguous", "when": _served}
+    how: dict[str, Any] = {"dtypes": {"f32"}, "layout": "contiguous", "when": served}
     kernels.add("faiss.distances", _distances, **how)
     kernels.add("faiss.search", _search, **how)
