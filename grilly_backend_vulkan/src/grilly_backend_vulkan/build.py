@@ -142,9 +142,12 @@ _ATTENTION_GRAD: Final = {
     256: (64, 64, 4, 4, 8, 8, 16, 8),
 }  # fmt: skip
 
-#: On cooperative matrices: subgroups of 16 rows, and columns of scores at a time.
-_ATTENTION_MATRIX: Final = {64: (8, 64), 128: (4, 64)}
-_ATTENTION_MATRIX_GRAD: Final = {64: (4, 64), 128: (4, 32)}
+#: On cooperative matrices: subgroups of 16 rows, and columns of scores at a time. f32 is taken in parts of bf16.
+_ATTENTION_MATRIX: Final = {64: (4, 64), 128: (8, 64)}
+_ATTENTION_MATRIX_GRAD: Final = {64: (4, 64), 128: (8, 32)}
+_ATTENTION_SPLIT: Final = {64: (8, 32), 128: (8, 32)}
+_ATTENTION_SPLIT_GRAD: Final = {64: (8, 32)}
+_SPLIT: Final = 2
 
 
 def _attention() -> Iterator[Variant]:
@@ -156,21 +159,25 @@ def _attention() -> Iterator[Variant]:
         for width, numbers in table.items():
             sizes: dict[str, str | int] = dict(zip(_ATTENTION_KEYS, numbers, strict=True))
             yield Variant(f"{source}_{width}", source, {**_typed("f32"), "D": width, **sizes})
-    for source, table in (
-        ("attention_matrix", _ATTENTION_MATRIX),
-        ("attention_matrix_query_grad", _ATTENTION_MATRIX_GRAD),
-        ("attention_matrix_key_grad", _ATTENTION_MATRIX_GRAD),
-    ):
+    yield Variant("attention_split", "attention_split", {**_typed("f32"), "PARTS": _SPLIT})
+    halves, split = ("f16", "bf16"), ("high",)
+    for kind, table, codes in (
+        ("", _ATTENTION_MATRIX, halves), ("_query_grad", _ATTENTION_MATRIX_GRAD, halves),
+        ("_key_grad", _ATTENTION_MATRIX_GRAD, halves), ("", _ATTENTION_SPLIT, split),
+        ("_query_grad", _ATTENTION_SPLIT_GRAD, split), ("_key_grad", _ATTENTION_SPLIT_GRAD, split),
+    ):  # fmt: skip
         for width, (warps, columns) in table.items():
-            for code in ("f16", "bf16"):
-                sizes = {
-                    "D": width,
-                    "WARPS": warps,
-                    "BC": columns,
-                    **({"BRAIN": 1} if code == "bf16" else {}),
-                }
-                needs = ("cooperative_matrix", code)
-                yield Variant(f"{source}_{code}_{width}", source, {**_typed(code), **sizes}, needs)
+            for code in codes:
+                yield _attention_matrix(f"attention_matrix{kind}", code, width, warps, columns)
+
+
+def _attention_matrix(source: str, code: str, width: int, warps: int, columns: int) -> Variant:
+    factor, stored = ("bf16", "f32") if code == "high" else (code, code)
+    sizes: dict[str, str | int] = {"D": width, "WARPS": warps, "BC": columns}
+    sizes |= {"BRAIN": 1} if factor == "bf16" else {}
+    sizes |= {"PARTS": _SPLIT} if code == "high" else {}
+    needs = ("cooperative_matrix", factor)
+    return Variant(f"{source}_{code}_{width}", source, {**_typed(stored), **sizes}, needs)
 
 
 def _attention_decode() -> Iterator[Variant]:

@@ -65,7 +65,7 @@ class Stream(Submissions):
         self._bytes = _BYTES_DISCRETE if device.facts.kind == "discrete" else _BYTES
         self.preparing: Preparation | None = None
         self._unlaunched: dict[int, list[Segment]] = {}
-        self._temporaries: list[View] = []
+        self._temporaries: dict[int, View] = {}  # by their number in a kernel; large ones are not kept
         self._region = self.api.struct("VkBufferCopy")
         # What kernels use of the runtime; they are registered once for all devices, and the stream says which one.
         self.pipeline = runtime.pipeline
@@ -251,12 +251,10 @@ class Stream(Submissions):
         """Return temporary `i` of a kernel, from memory that is kept for the next one unless it is large."""
         if nbytes > _HELD_BYTES:
             return self.scratch(nbytes)
-        held = self._temporaries
-        if len(held) <= i:
-            held.append(self.scratch(nbytes))
-        elif held[i].buffer.nbytes < nbytes:
-            held[i] = self.scratch(nbytes)
-        return held[i]
+        held = self._temporaries.get(i)
+        if held is None or held.buffer.nbytes < nbytes:
+            held = self._temporaries[i] = self.scratch(nbytes)
+        return held
 
     def _record(self, template: Template, handles: list[Allocation], bases: list[int]) -> None:
         lib, layout = self.api.lib, self.layout

@@ -66,7 +66,7 @@ def test_temporaries_are_kept_between_launches_up_to_a_size(floats, monkeypatch)
     asked = []
     real = stream.scratch
     monkeypatch.setattr(stream, "scratch", lambda n: asked.append(n) or real(n))
-    monkeypatch.setattr(stream, "_temporaries", [])
+    monkeypatch.setattr(stream, "_temporaries", {})
     for n, again in ((100, 0), (300, 1), (200, 0)):  # a larger one replaces, a smaller one uses what there is
         bound = Bound(kernel)
         for i in range(3):
@@ -80,6 +80,26 @@ def test_temporaries_are_kept_between_launches_up_to_a_size(floats, monkeypatch)
     asked.clear()
     bound(stream, [floats.empty(200)], [floats.put(np.zeros(200))], {})
     assert asked == [800]
+
+
+def test_a_large_temporary_before_small_ones(floats, monkeypatch):
+    """The large one is not kept, and the others keep their numbers."""
+    stream = floats.runtime.stream
+    monkeypatch.setattr(stream, "_temporaries", {})
+    monkeypatch.setattr("grilly_backend_vulkan.stream._HELD_BYTES", 1000)
+
+    def kernel(stream, outs, ins, attrs):
+        large, small = stream.scratch(1200), stream.scratch(400)
+        for source, target in ((ins[0], large), (large, small), (small, outs[0])):
+            push = struct.pack("<QQI4x", stream.address(source), stream.address(target), 100)
+            stream.launch(stream.pipeline("test.scale_add", (1.0, 1.0)), (2, 1, 1), push, [source], [target])
+
+    bound = Bound(kernel)
+    for i in range(4):
+        x, y = floats.put(np.full(100, i)), floats.empty(100)
+        bound(stream, [y], [x], {})
+        assert (floats.get(y) == i + 3).all()
+    assert list(stream._temporaries) == [1]
 
 
 def test_inputs_that_are_one_tensor_use_the_launches_of_different_ones(floats):

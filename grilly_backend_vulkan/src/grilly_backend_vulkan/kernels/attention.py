@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any, Final
 
 from grilly_backend_vulkan.kernels import data
-from grilly_backend_vulkan.kernels.support import MAX_GROUPS, WIDENED
+from grilly_backend_vulkan.kernels.support import MAX_GROUPS, WIDENED, groups_for
 from grilly_core.layout import contiguous_strides
 
 __all__ = ["TILES", "Lines", "Way", "backward", "constants", "extras", "fits", "forward", "register", "sizes"]
 
 _SIZES: Final = struct.Struct("<4Q6I16iI2fI")
+_SPLIT: Final = struct.Struct("<2Q4I4i")
 _CAUSAL: Final = {None: 0, "upper_left": 1, "lower_right": 2}
 
 
@@ -40,6 +41,8 @@ class Way:
         Whether lines of any width and alignment will do, at less speed.
     subgroup : int
         Size that the shaders build on, 0 for any.
+    parts : int
+        Factors of bf16 as whose sum each operand is taken; 1 for operands as they are.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Way:
     grad_rows: dict[int, int]
     narrow: bool = False
     subgroup: int = 0
+    parts: int = 1
 
     def width(self, *widths: int) -> int:
         """Return the smallest width of a shader that holds lines of `widths`."""
@@ -76,6 +80,9 @@ class Lines:
     __slots__ = ("steps", "view", "wide")
 
     def __init__(self, stream: Any, view: Any, way: Way) -> None:
+        if way.parts > 1:
+            self.view, self.steps, self.wide = _split(stream, view, way.parts)
+            return
         self.view, self.steps = view, tuple(view.strides[:3])
         width, each = view.shape[3], way.each
         near = width == 1 or view.strides[3] == 1
@@ -84,6 +91,19 @@ class Lines:
             self.view = data.copy_packed(stream, view, (0, 1, 2, 3))
             self.steps = contiguous_strides(view.shape)[:3]
             self.wide = width % each == 0
+
+
+def _split(stream: Any, view: Any, parts: int) -> tuple[Any, tuple[int, ...], bool]:
+    """Copy f32 to scratch memory, each line as `parts` lines of bf16; see ``attention_split.comp``."""
+    *outer, width = view.shape
+    eights = width // 8
+    total = math.prod(outer) * eights
+    target = stream.scratch(16 * total * parts)
+    near = width == 1 or view.strides[3] == 1
+    wide = near and all(n % 4 == 0 for n in (view.offset, *view.strides[:3]))
+    push = _SPLIT.pack(stream.address(target), stream.address(view), eights, total, *outer[1:], *view.strides)
+    stream.launch(stream.pipeline("attention_split", (wide,)), groups_for(total, 256), push, [view], [target])
+    return target, contiguous_strides((*outer, width * parts))[:3], True
 
 
 def _scale(attrs: dict[str, Any], width: int) -> float:

@@ -6,39 +6,39 @@ layout(push_constant, std430) uniform Push { uint64_t to_k, to_v, along, g, q, k
 
 shared vec2 stats[BC];  // of each query: what is taken from its exponents, and the sum of gradient times output
 
-LEFT own_k[DEPTH], own_v[DEPTH];
+LEFT own_k[PARTS][DEPTH], own_v[PARTS][DEPTH];
 SUMS s[BLOCKS], gs[BLOCKS], sums_k[DEPTH], sums_v[DEPTH];
-uvec4 next_q[LOADS], next_g[LOADS];
+Eight next_q[LOADS], next_g[LOADS];
 
 bool dropped(Sizes sizes, uint query, uint key) { return words_of(sizes, query, key / 4u)[key % 4u] < sizes.limit; }
-void weigh(Sizes sizes, uint query, uint key, bool all) {
+void weigh(Sizes sizes, uint query, uint key, bool all, const bool direct) {
     float scale = sizes.scale * LOG2E;
     [[unroll]] for (uint j = 0u; j < BLOCKS; ++j)
         [[unroll]] for (uint i = 0u; i < ELEMENTS; ++i) {
-            uint c = j * 16u + column_of[i];
+            uint c = j * 16u + column_at(i, direct);
             float score = s[j][i] * scale;
-            if (!all) score = masked(sizes, score, query + c, key + row_of[i]);
+            if (!all) score = masked(sizes, score, query + c, key + row_at(i, direct));
             s[j][i] = power(score - stats[c].x);
         }
 }
-void drop(Sizes sizes, uint query, uint key) {
+void drop(Sizes sizes, uint query, uint key, const bool direct) {
     [[unroll]] for (uint j = 0u; j < BLOCKS; ++j)
         [[unroll]] for (uint i = 0u; i < ELEMENTS; ++i) {
-            bool gone = dropped(sizes, query + j * 16u + column_of[i], key + row_of[i]);
+            bool gone = dropped(sizes, query + j * 16u + column_at(i, direct), key + row_at(i, direct));
             gs[j][i] = gone ? 0.0 : s[j][i] * sizes.kept;
         }
 }
-void gradients(Sizes sizes, uint query, uint key) {
+void gradients(Sizes sizes, uint query, uint key, const bool direct) {
     [[unroll]] for (uint j = 0u; j < BLOCKS; ++j)
         [[unroll]] for (uint i = 0u; i < ELEMENTS; ++i) {
-            uint c = j * 16u + column_of[i];
+            uint c = j * 16u + column_at(i, direct);
             float given = gs[j][i];
-            if (DROPOUT) given = dropped(sizes, query + c, key + row_of[i]) ? 0.0 : given * sizes.kept;
+            if (DROPOUT) given = dropped(sizes, query + c, key + row_at(i, direct)) ? 0.0 : given * sizes.kept;
             s[j][i] *= given - stats[c].y;
         }
 }
 // Take the keys through the queries of one head.
-void walk(Sizes sizes, uint key) {
+void walk(Sizes sizes, uint key, const bool direct) {
     int64_t b = own_batch, h = own_head;
     uint64_t row = (uint64_t(own_batch) * sizes.heads + own_head) * sizes.queries;
     uint l = gl_LocalInvocationIndex, mine = key + WARP * 16u;
@@ -62,18 +62,16 @@ void walk(Sizes sizes, uint key) {
         }
         if (!IDLE(mine >= seen_by(query + BC))) {
             SCORES(s, own_k, 0u)
-            weigh(sizes, query, mine, all_seen(query, mine + 16u) && query + BC <= sizes.queries);
+            weigh(sizes, query, mine, all_seen(query, mine + 16u) && query + BC <= sizes.queries, direct);
             if (DROPOUT) {
-                drop(sizes, query, mine);
-                STAGE_WEIGHTS(gs)
+                drop(sizes, query, mine, direct);
+                ACCUMULATE(sums_v, gs, 1u, direct)
             } else {
-                STAGE_WEIGHTS(s)
+                ACCUMULATE(sums_v, s, 1u, direct)
             }
-            ACCUMULATE(sums_v, 1u)
             SCORES(gs, own_v, 1u)
-            gradients(sizes, query, mine);
-            STAGE_WEIGHTS(s)
-            ACCUMULATE(sums_k, 0u)
+            gradients(sizes, query, mine, direct);
+            ACCUMULATE(sums_k, s, 0u, direct)
         }
         barrier();
     }
@@ -98,12 +96,16 @@ void main() {
     if (key < end)
         for (uint h = 0u; h < share; ++h) {
             enter_head(sizes, group * share + h);
-            walk(sizes, key);
+            if (direct_) {
+                walk(sizes, key, true);
+            } else {
+                walk(sizes, key, false);
+            }
         }
     uint64_t row = uint64_t(place) * sizes.keys;
     float factor[ELEMENTS];
     [[unroll]] for (uint i = 0u; i < ELEMENTS; ++i) factor[i] = sizes.scale;
-    PUT(sums_k, factor, push.to_k + row * sizes.width * 2u, key, sizes.keys, sizes.width)
+    PUT(sums_k, factor, push.to_k + row * sizes.width * SIZE, key, sizes.keys, sizes.width)
     [[unroll]] for (uint i = 0u; i < ELEMENTS; ++i) factor[i] = 1.0;
-    PUT(sums_v, factor, push.to_v + row * sizes.value_width * 2u, key, sizes.keys, sizes.value_width)
+    PUT(sums_v, factor, push.to_v + row * sizes.value_width * SIZE, key, sizes.keys, sizes.value_width)
 }
