@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MEMBERS := grilly_core grilly_backend_cpu grilly_backend_vulkan grilly_ext_snn grilly_ext_memory grilly_testkit grilly
 EDITABLE := -e ./grilly_core -e './grilly_backend_cpu[fast]' -e ./grilly_backend_vulkan -e './grilly_ext_snn[nir]' \
-  -e ./grilly_ext_memory -e ./grilly_testkit -e './grilly[testkit,demo]'
+  -e './grilly_ext_memory[sharded]' -e ./grilly_testkit -e './grilly[testkit,demo]'
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help

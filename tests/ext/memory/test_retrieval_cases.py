@@ -33,6 +33,16 @@ def test_ret_01_more_wanted_than_there_is():
         filled(x).search([[0, 0]], 0)
 
 
+def test_ret_01_of_bits_too():
+    index = IndexBinaryFlat(8)
+    index.add(np.array([[1], [0]], np.uint8))
+    found = index.search(np.array([[3]], np.uint8), 3)
+    assert found.distances.tolist() == [[1, 2, 2**31 - 1]] and found.distances.dtype == np.int32
+    assert found.ids.tolist() == [[0, 1, -1]]
+    assert index.range_search(np.array([[3]], np.uint8), 2).ids.tolist() == [0]
+    assert index.reconstruct([]).shape == (0, 1)
+
+
 @pytest.mark.parametrize("times", [1, 64])
 def test_ret_03_large_coordinates_do_not_cancel(times):
     q = np.array([4000005, 2000003, 3000002], np.float32)

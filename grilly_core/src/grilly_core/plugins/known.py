@@ -68,8 +68,9 @@ _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
         """,
         "retrieval": """
             DocumentStore HashingEncoder IndexBinaryFlat IndexFlat IndexHNSW IndexIVFFlat IndexIVFPQ
-            IndexIVFScalarQuantizer IndexPQ IndexScalarQuantizer SemanticSearch StoredIndex index_factory kmeans
-            load_index passages plot_sweep read_faiss recall_at_k save_index sweep_nprobe write_faiss
+            IndexIVFScalarQuantizer IndexPQ IndexScalarQuantizer SemanticSearch ShardError ShardedIndex StoredIndex
+            index_factory kmeans load_index passages plot_sweep read_faiss recall_at_k save_index sweep_nprobe
+            write_faiss
         """,
     },
     "grilly-ext-cognition": {

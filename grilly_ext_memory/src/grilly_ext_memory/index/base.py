@@ -23,7 +23,7 @@ from grilly_ext_memory.index.product import Product
 from grilly_ext_memory.index.ranking import Hits, Ids, RangeHits, nothing, ranked
 from grilly_ext_memory.index.segments import Segment, Segments
 
-__all__ = ["Allowed", "Index", "allowed", "search_run"]
+__all__ = ["Allowed", "Index", "allowed", "check_new_ids", "search_run"]
 
 #: Ids that a search may return, or a function from ids to truth values.
 Allowed = Any
@@ -118,11 +118,7 @@ class Index:
             Not negative, all different, and none of those in the index.
         """
         rows, given = self._checked(x, "add_with_ids"), as_ids(ids, "add_with_ids")
-        if len(given) != len(rows):
-            raise ValueError(f"add_with_ids: {len(rows)} vectors and {len(given)} ids; expected as many.")
-        unique, counts = np.unique(given, return_counts=True)
-        if len(unique) < len(given):
-            raise ValueError(f"add_with_ids: id {unique[counts > 1][0]} is given twice.")
+        check_new_ids(rows, given)
         if len(given) and given.min() < self._next and (held := self._segments.holds(given)).any():
             raise ValueError(f"add_with_ids: the index already holds id {given[held][0]}; remove it first.")
         return self._insert(rows, given)
@@ -225,7 +221,7 @@ class Index:
         found: list[Any] = [None] * len(rows)
         left, k = np.arange(len(rows)), min(64, max(self.ntotal, 1))
         while len(left):
-            hits = self.search(rows[left], k, allow=allow)
+            hits = self.search(self._given_form(rows[left]), k, allow=allow)
             inside = (hits.distances > radius if largest else hits.distances < radius) & (hits.ids >= 0)
             full = inside[:, -1] & (k < self.ntotal)
             for at in np.flatnonzero(~full):
@@ -254,7 +250,7 @@ class Index:
             int(i) for i, there in zip(wanted, self._segments.holds(wanted), strict=True) if not there
         ]:
             raise KeyError(f"reconstruct: the index has no id {missing[0]}")
-        rows = self._decoded(wanted) if len(wanted) else np.zeros((0, self.d), np.float32)
+        rows = self._decoded(wanted) if len(wanted) else np.zeros(0, self._row)
         return rows if np.ndim(ids) else rows[0]
 
     def _decoded(self, ids: Ids) -> Vectors:
@@ -315,6 +311,15 @@ class Index:
     def __repr__(self) -> str:
         state = "" if self.is_trained else ", not trained"
         return f"{type(self).__name__}(d={self.d}, metric={self.metric!r}, ntotal={self.ntotal}{state})"
+
+
+def check_new_ids(rows: Any, ids: Ids) -> None:
+    """Refuse ids that are not as many as the rows, or not all different."""
+    if len(ids) != len(rows):
+        raise ValueError(f"add_with_ids: {len(rows)} vectors and {len(ids)} ids; expected as many.")
+    unique, counts = np.unique(ids, return_counts=True)
+    if len(unique) < len(ids):
+        raise ValueError(f"add_with_ids: id {unique[counts > 1][0]} is given twice.")
 
 
 def _from_bytes(data: bytes, device: str) -> Index:

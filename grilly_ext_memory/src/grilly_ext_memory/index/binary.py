@@ -16,7 +16,7 @@ from grilly_ext_memory.index.ranking import Hits, RangeHits
 from grilly_ext_memory.index.segments import Segment
 from grilly_ext_memory.ops.codes import hamming_topk
 
-__all__ = ["IndexBinaryFlat"]
+__all__ = ["IndexBinaryFlat", "whole"]
 
 Words = NDArray[np.uint32]
 
@@ -104,7 +104,7 @@ class IndexBinaryFlat(Index):
     def search(self, queries: Any, k: int, *, allow: Allowed = None) -> Hits:
         """Return the k nearest vectors of each query; see `Index.search`."""
         found = super().search(queries, k, allow=allow)
-        return found._replace(distances=_whole(found.distances, found.ids))  # type: ignore[arg-type]
+        return found._replace(distances=whole(found.distances, found.ids))  # type: ignore[arg-type]
 
     def range_search(self, queries: Any, radius: float, *, allow: Allowed = None) -> RangeHits:
         """Return all vectors that differ in fewer than `radius` bits; see `Index.range_search`."""
@@ -119,5 +119,9 @@ class IndexBinaryFlat(Index):
         return super().reconstruct(ids)
 
 
-def _whole(distances: Any, ids: Any) -> NDArray[np.int32]:
-    return np.where(ids < 0, np.iinfo(np.int32).max, distances.astype(np.int64)).astype(np.int32)
+def whole(distances: Any, ids: Any) -> NDArray[np.int32]:
+    """Return counts of bits as int32, the largest int32 where there is no id."""
+    missing = ids < 0
+    made = np.where(missing, 0, distances).astype(np.int32)
+    made[missing] = np.iinfo(np.int32).max
+    return made
