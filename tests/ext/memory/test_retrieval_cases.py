@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from grilly_core.errors import ShapeError, WriteError
+from grilly_ext_memory.functional.search import faiss_quantize
+from grilly_ext_memory.index import product
 from grilly_ext_memory.index.binary import IndexBinaryFlat
 from grilly_ext_memory.index.clustering import kmeans
 from grilly_ext_memory.index.factory import index_factory
@@ -145,6 +147,9 @@ def test_ret_17_constant_columns_of_the_scalar_quantiser():
     made = index.reconstruct([0, 1, 2])
     assert (made[:, 0] == 1).all() and (made[:, 2] == 0).all()
     assert np.abs(made[:, 1] - x[:, 1]).max() <= 2 / 255
+    zeros = IndexScalarQuantizer(2, "sq4").train(np.zeros((3, 2)))
+    zeros.add(np.zeros((1, 2)))
+    assert zeros.reconstruct(0).tolist() == faiss_quantize(np.zeros((3, 2))).quantized[0].tolist() == [0, 0]
 
 
 def test_ret_18_cosine_with_zero_vectors():
@@ -209,3 +214,23 @@ def test_equal_distances_in_different_lists_come_by_id():
     index.add_with_ids(np.repeat(corners, 3, axis=0), [11, 0, 7, 3, 10, 2, 5, 9, 1, 8, 4, 6])
     for k in range(1, 13):
         assert index.search([[0, 0]], k).ids[0].tolist() == [*range(k)]
+
+
+def test_codewords_are_learnt_and_used_on_one_device(monkeypatch):
+    """Whatever device an index searches on: the nearest of two near codewords must not depend on it."""
+    seen = []
+
+    def spy(name):
+        made = getattr(product, name)
+
+        def call(x, *args, **options):
+            seen.append(options["device"] if name == "kmeans" else str(x.device).partition(":")[0])
+            return made(x, *args, **options)
+
+        monkeypatch.setattr(product, name, call)
+
+    spy("kmeans")
+    spy("search")
+    x = np.random.default_rng(0).random((40, 4), np.float32)
+    index_factory(4, "PQ2x3").train(x).add(x)
+    assert seen == ["cpu"] * 4

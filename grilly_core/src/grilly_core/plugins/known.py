@@ -31,6 +31,7 @@ OPS: Final[dict[str, str]] = {
 DEMOS: Final[dict[str, str]] = {
     "digits": "grilly",
     "snn": "grilly-ext-snn",
+    "search": "grilly-ext-memory",
 }
 
 _BY_PACKAGE: Final[dict[str, dict[str, str]]] = {
