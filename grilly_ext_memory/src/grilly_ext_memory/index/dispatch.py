@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections import Counter
@@ -77,9 +78,11 @@ class Dispatch:
                 shard: self._submit(shard, paths[shard], what, requests[shard], options) for shard in left
             }
             try:
-                self._collect(futures, paths, answers)
+                errors = self._collect(futures, answers)
             finally:
                 self.client.cancel(list(futures.values()))
+            if errors:
+                raise _failed(what, errors, paths) from next(iter(errors.values()))
         lost = [shard for shard in requests if shard not in answers]
         if lost:
             raise ShardError(
@@ -117,34 +120,46 @@ class Dispatch:
 
     def _live(self) -> set[str]:
         until = time.monotonic() + self.timeout
-        while not (live := set(self.client.nthreads())) and time.monotonic() < until:
+        while not (live := self._workers()) and time.monotonic() < until:
             time.sleep(0.1)
         return live
 
-    def _collect(self, futures: dict[int, Any], paths: Mapping[int, str], answers: dict[int, Any]) -> None:
-        """Wait for answers; what was asked of workers that are lost stays out."""
-        waiting = dict(futures)
+    def _workers(self) -> set[str]:
+        try:
+            return set(self.client.nthreads())
+        except OSError:  # the scheduler does not answer
+            return set()
+
+    def _collect(self, futures: dict[int, Any], answers: dict[int, Any]) -> dict[int, BaseException]:
+        """Wait until nothing is under way, and return what was raised. What lost workers were asked stays out."""
+        waiting, errors = dict(futures), {}
         while waiting:
             try:
                 self._dask.wait(list(waiting.values()), timeout=_LOOK, return_when="FIRST_COMPLETED")
-            except TimeoutError:
-                live = set(self.client.nthreads())
+            except (TimeoutError, self._dask.CancelledError):
+                live = self._workers()
                 waiting = {s: f for s, f in waiting.items() if f.done() or self._worker_of[s] in live}
             for shard in [shard for shard, future in waiting.items() if future.done()]:
-                self._take(shard, waiting.pop(shard), paths[shard], answers)
+                future = waiting.pop(shard)
+                if future.status == "finished":
+                    self._fetch(shard, future, answers)
+                elif future.status == "error":
+                    error = future.exception()
+                    if isinstance(error, self._dask.KilledWorker):
+                        self._worker_of.pop(shard, None)
+                    else:
+                        errors[shard] = error
+        return errors
 
-    def _take(self, shard: int, future: Any, path: str, answers: dict[int, Any]) -> None:
-        if future.status == "finished":
-            try:
-                answers[shard] = future.result(timeout=self.timeout or 1.0)
-            except (TimeoutError, OSError, self._dask.CancelledError):
-                return  # the worker was lost between its answer and the fetching of it
-        elif future.status == "error":
-            error = future.exception()
-            if isinstance(error, self._dask.KilledWorker):
-                self._worker_of.pop(shard, None)
-                return
-            raise ShardError(f"shard {shard} ({path}): {type(error).__name__}: {error}", [shard]) from error
+    def _fetch(self, shard: int, future: Any, answers: dict[int, Any]) -> None:
+        # A worker may be lost between its answer and the fetching of it.
+        with contextlib.suppress(TimeoutError, OSError, self._dask.CancelledError):
+            answers[shard] = future.result(timeout=self.timeout or 1.0)
+
+
+def _failed(what: str, errors: dict[int, BaseException], paths: Mapping[int, str]) -> ShardError:
+    told = "; ".join(f"shard {s} ({paths[s]}): {type(e).__name__}: {e}" for s, e in errors.items())
+    return ShardError(f"{what}: {told}", errors)
 
 
 def _library() -> Any:

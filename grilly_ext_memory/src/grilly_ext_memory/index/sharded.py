@@ -354,7 +354,9 @@ class ShardedIndex:
 
     def close(self) -> None:
         """Let the workers close all shards. What was added is on their disks already."""
-        self._release()
+        with contextlib.suppress(ShardError):  # lost workers hold nothing open
+            self._release()
+        self._opened = False
         self._dispatch.closed = True
 
     def _release(self) -> None:
