@@ -52,6 +52,9 @@ def test_every_type_and_end(vk, rng, ranks, code, n):
     ops = [lambda x, y: x + y, lambda x, y: x < y, lambda x, y: grilly.where(x == y, x, y)]
     if code != "b1":
         ops.append(lambda x, y: abs(x) * 3)
+    if "f" in code:
+        a[::3] = np.nan
+        ops.append(lambda x, y: grilly.isnan(x))
     for op in ops:
         packed, gaps = _both(vk, [a, b], op)
         assert packed.tobytes() == gaps.tobytes()

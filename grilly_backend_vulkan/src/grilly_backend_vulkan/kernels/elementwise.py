@@ -38,6 +38,10 @@ def _apply(family: str, constants: tuple[int, ...]) -> Callable[..., None]:
     return kernel
 
 
+def _isnan(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    mapping.run(stream, f"isnan_{ins[0].dtype.code}", (), (outs[0], ins[0]))  # the shader takes one at a time
+
+
 def run_broadcast(
     stream: Any, name: str, constants: tuple[int, ...], views: Sequence[Any], **options: Any
 ) -> None:
@@ -87,6 +91,6 @@ def register(kernels: Any, runtime: Any) -> None:
         add(kernels, name, _apply("binary", (number,)), _binary_codes(name), layout="broadcast")
     for name, number in (("eq", 0), ("lt", 1)):
         add(kernels, name, _apply("compare", (number,)), _REALS | BOOL, layout="broadcast")
-    add(kernels, "isnan", _apply("isnan", ()), FLOATS)
+    add(kernels, "isnan", _isnan, FLOATS)
     kernels.add("where", _where, dtypes=ALL, layout="broadcast")
     add(kernels, "cast", _cast, _REALS | BOOL)
