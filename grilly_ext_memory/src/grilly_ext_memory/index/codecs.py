@@ -167,7 +167,7 @@ def _pieces(run: Segment, probes: NDArray[np.int32] | None) -> Iterator[_Piece]:
         return
     first, wanted = 0, np.unique(probes[probes >= 0])
     while first < len(run.offsets) - 1:
-        end = int(np.searchsorted(run.offsets, run.offsets[first] + _BLOCK, side="right")) - 1
+        end = int(np.searchsorted(run.offsets, int(run.offsets[first]) + _BLOCK, side="right")) - 1
         last = min(max(end, first + 1), len(run.offsets) - 1)
         low, high = int(run.offsets[first]), int(run.offsets[last])
         if low < high and np.searchsorted(wanted, first) < np.searchsorted(wanted, last):

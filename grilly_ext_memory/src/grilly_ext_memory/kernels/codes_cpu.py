@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from grilly_ext_memory.kernels.heaps import NOWHERE, Heaps, empty_heaps
-from grilly_ext_memory.kernels.search_cpu import anew, finish
+from grilly_ext_memory.kernels.search_cpu import anew, finish, mask_of
 
 __all__ = ["register"]
 
@@ -102,7 +102,7 @@ class _Codes:
         """Of scores."""
         given, largest = ins[0].array, attrs["largest"]
         scores, places = empty_heaps(len(given), attrs["k"])
-        self.scores(len(given), 1, (given, _mask(ins[1]), np.float32(-1 if largest else 1), scores, places))
+        self.scores(len(given), 1, (given, mask_of(ins[1]), np.float32(-1 if largest else 1), scores, places))
         finish(outs, scores, places, negate=largest)
 
     def code_search(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
@@ -111,13 +111,13 @@ class _Codes:
         largest = attrs["largest"]
         scores, places = empty_heaps(len(tables), attrs["k"])
         sign = np.float32(-1 if largest else 1)
-        self.codes(len(tables), 1, (tables, codes, offsets, probes, _mask(ins[4]), sign, scores, places))
+        self.codes(len(tables), 1, (tables, codes, offsets, probes, mask_of(ins[4]), sign, scores, places))
         finish(outs, scores, places, negate=largest)
 
     def hamming(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         """Of words of bits; counts are below 2^24, so float32 holds them."""
         scores, places = empty_heaps(len(ins[0].array), attrs["k"])
-        self.words(len(scores), 1, (ins[0].array, ins[1].array, _mask(ins[2]), scores, places))
+        self.words(len(scores), 1, (ins[0].array, ins[1].array, mask_of(ins[2]), scores, places))
         missing = places == NOWHERE
         outs[0].array[...] = np.where(missing, np.float64(NOWHERE), scores.astype(np.float64)).astype(
             np.int32
@@ -130,10 +130,6 @@ class _Codes:
         self.tables(len(queries), 4, (queries, books, _METRICS[attrs["metric"]], outs[0].array))
 
 
-def _mask(view: Any) -> Any:
-    return np.zeros(0, np.bool_) if view is None else view.array
-
-
 def _one_mask(c: Any) -> bool:
     return c.ins[0].dtype.code in ("f32", "u32") and (c.ins[-1] is None or len(c.ins[-1].shape) == 1)
 
@@ -141,7 +137,7 @@ def _one_mask(c: Any) -> bool:
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels."""
     made = _Codes(runtime)
-    how: dict[str, Any] = {"dtypes": {"f32", "i32", "u8", "u32", "bool"}, "layout": "contiguous"}
+    how: dict[str, Any] = {"dtypes": {"f32", "u32", "i32", "b1"}, "layout": "contiguous"}
     kernels.add("faiss.topk", made.topk, when=_one_mask, **how)
     kernels.add("faiss.code_search", made.code_search, when=_one_mask, **how)
     kernels.add("faiss.hamming_topk", made.hamming, when=_one_mask, **how)

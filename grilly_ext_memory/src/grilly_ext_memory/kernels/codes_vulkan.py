@@ -148,4 +148,6 @@ def register(kernels: Any, runtime: Any) -> None:
     kernels.add("faiss.list_search", _list_search, when=lambda c: served(c) and _served_lists(c), **floats)
     kernels.add("faiss.code_search", _code_search, when=_served_codes, **floats)
     kernels.add("faiss.code_tables", _code_tables, when=_served_tables, **floats)
-    kernels.add("faiss.hamming_topk", _hamming, dtypes={"u32", "b1"}, layout="contiguous", when=_served_bits)
+    kernels.add(
+        "faiss.hamming_topk", _hamming, dtypes={"u32", "i32", "b1"}, layout="contiguous", when=_served_bits
+    )

@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 
 from grilly_ext_memory.kernels.heaps import NOWHERE, Heaps, empty_heaps
 
-__all__ = ["Kinds", "anew", "finish", "register"]
+__all__ = ["Kinds", "anew", "finish", "mask_of", "register"]
 
 SQUARES, EUCLID, INNER, COSINE, CITY = range(5)
 Kinds: Final = {"sqeuclidean": SQUARES, "l2": EUCLID, "ip": INNER, "cosine": COSINE, "l1": CITY}
 
 #: Queries from which on a matrix product is faster than reading the rows for each of them.
 _MANY: Final = 12
-#: Queries and rows of one matrix product: its result stays in the second cache.
-_QUERIES: Final = 512
+#: Rows, and numbers, of one matrix product: its result stays in the second cache.
 _ROWS: Final = 2048
+_PRODUCTS: Final = 1 << 20
 #: Rows that are compared with the worst of the best at once.
 _STRIP: Final = 64
+#: Pairs of a query and a row that are scored exactly together.
+_PAIRS: Final = 64
 _UNIT: Final = 2.0**-24
 _MAX: Final = np.finfo(np.float32).max
 
@@ -37,6 +39,11 @@ _exact: Any = None
 _fast: Any = None
 _bound: Any = None
 _anew: Any = None
+_beyond: Any = None
+_seed: Any = None
+_fill: Any = None
+_add: Any = None
+_decide: Any = None
 
 
 def exact(q: Any, x: Any, kind: int) -> np.float32:
@@ -61,7 +68,7 @@ def exact(q: Any, x: Any, kind: int) -> np.float32:
         total += a * b
         qq += a * a
         xx += b * b
-    if qq == 0.0 or xx == 0.0:
+    if (qq == 0.0 or xx == 0.0) and total == total:
         return np.float32(1.0)
     return np.float32(max(1.0 - total / math.sqrt(qq) / math.sqrt(xx), 0.0))
 
@@ -153,31 +160,134 @@ def weigh(start: int, stop: int, args: Any) -> None:
             factor[j], added[j] = -2.0, total * (1.0 - slack)
 
 
+def beyond(part: Any, f: Any, a: Any, limit: Any) -> Any:
+    """Return how many weighed products are above a limit; as a float, which is summed in vectors."""
+    count = np.float32(0)
+    for j in range(part.size):
+        count += np.float32(1) if a[j] + f[j] * part[j] > limit else np.float32(0)
+    return count
+
+
+def seed(
+    line: Any, f: Any, a: Any, mask: Any, kind: int, size: float, slack: float, lows: Any, places: Any
+) -> Any:
+    """Return a limit from one block: so many rows as are wanted have exact scores that are not above it.
+
+    A row's exact score is at most so far above its bound as the bound is below, so the rows with the lowest bounds say
+    it without being scored. Infinite if the block has too few rows.
+    """
+    for low in range(0, line.size, _STRIP):
+        high = min(low + _STRIP, line.size)
+        if _beyond(line[low:high], f[low:high], a[low:high], lows[0]) == high - low:
+            continue
+        for j in range(low, high):
+            bound = a[j] + f[j] * line[j]
+            if bound < lows[0] and (mask.size == 0 or mask[j]):
+                _push(lows, places, bound, j)
+    if places[0] == NOWHERE:
+        return np.float32(np.inf)
+    most = -np.inf
+    for i in range(lows.size):
+        bound, weight = np.float64(lows[i]), abs(np.float64(a[places[i]]))
+        if kind == COSINE:
+            above = 8.0 * slack + 4e-6
+        elif kind == INNER:
+            above = 2.0 * weight + 4e-6 * (abs(bound) + weight) + 1e-37
+        else:
+            above = 3.0 * slack * (weight + size) + 4e-6 * (abs(bound) + size)
+        most = max(most, bound + above)
+    return np.float32(most)
+
+
+def fill_terms(q: Any, x: Any, kind: int, terms: Any) -> None:
+    """Write the terms of an exact score."""
+    if kind == INNER:
+        for d in range(q.size):
+            terms[d] = np.float64(q[d]) * np.float64(x[d])
+    else:
+        for d in range(q.size):
+            apart = np.float64(q[d]) - np.float64(x[d])
+            terms[d] = apart * apart
+
+
+def add_eight(terms: Any, totals: Any) -> None:
+    """Add eight lines of terms, each in order: eight sums hide what one addition waits for another."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    e, f, g, h = 0.0, 0.0, 0.0, 0.0
+    for i in range(terms.shape[1]):
+        a += terms[0, i]
+        b += terms[1, i]
+        c += terms[2, i]
+        d += terms[3, i]
+        e += terms[4, i]
+        f += terms[5, i]
+        g += terms[6, i]
+        h += terms[7, i]
+    totals[0], totals[1], totals[2], totals[3] = a, b, c, d
+    totals[4], totals[5], totals[6], totals[7] = e, f, g, h
+
+
+def decide(
+    queries: Any, rows: Any, pairs: Any, kind: int, terms: Any, totals: Any, scores: Any, places: Any
+) -> None:
+    """Score pairs of a query and a row exactly, and keep the best."""
+    for first in range(0, len(pairs), 8):
+        last = min(first + 8, len(pairs))
+        if kind != COSINE:
+            for p in range(first, last):
+                _fill(queries[pairs[p, 0]], rows[pairs[p, 1]], kind, terms[p - first])
+            _add(terms, totals)
+        for p in range(first, last):
+            i, j = pairs[p]
+            if kind == COSINE:
+                score = _exact(queries[i], rows[j], kind)
+            elif kind == INNER:
+                score = np.float32(-totals[p - first])
+            else:
+                score = np.float32(math.sqrt(totals[p - first]) if kind == EUCLID else totals[p - first])
+            if score == score:
+                _push(scores[i], places[i], score, j)
+
+
 def pick(start: int, stop: int, args: Any) -> None:
     """Look at the products of some queries with a block of rows."""
     products, queries, rows, mask, first, kind, sizes, slack, factor, added, scores, places = args
     count = products.shape[1]
+    allowed = mask[first : first + count] if mask.size else mask
+    f, a = factor[first : first + count], added[first : first + count]
+    lows, where = np.empty(scores.shape[1], np.float32), np.empty(scores.shape[1], np.int32)
+    pairs, terms, totals = np.empty((_PAIRS, 2), np.int64), np.zeros((8, rows.shape[1])), np.empty(8)
+    waiting = 0
     for i in range(start, stop):
-        heap, line, size = scores[i], products[i], sizes[i]
-        limit = _limit(heap[0], kind, size, slack)
+        line, size = products[i], sizes[i]
+        limit = _limit(scores[i, 0], kind, size, slack)
+        if places[i, 0] == NOWHERE and count > lows.size:
+            lows[:], where[:] = np.inf, NOWHERE
+            limit = min(limit, _seed(line, f, a, allowed, kind, size, slack, lows, where))
         for low in range(0, count, _STRIP):
             high = min(low + _STRIP, count)
-            part, f, a = line[low:high], factor[first + low : first + high], added[first + low : first + high]
-            far = 0
-            for j in range(part.size):
-                far += a[j] + f[j] * part[j] > limit
-            if far == part.size:
+            if _beyond(line[low:high], f[low:high], a[low:high], limit) == high - low:
                 continue
-            for j in range(part.size):
-                if a[j] + f[j] * part[j] > limit:
+            for j in range(low, high):
+                if a[j] + f[j] * line[j] > limit or (mask.size and not allowed[j]):
                     continue
-                row = first + low + j
-                if mask.size and not mask[row]:
-                    continue
-                score = _exact(queries[i], rows[row], kind)
-                if score == score:
-                    _push(heap, places[i], score, row)
-                    limit = _limit(heap[0], kind, size, slack)
+                pairs[waiting, 0], pairs[waiting, 1] = i, first + j
+                waiting += 1
+                if waiting == _PAIRS:
+                    _decide(queries, rows, pairs, kind, terms, totals, scores, places)
+                    waiting = 0
+                    limit = min(limit, _limit(scores[i, 0], kind, size, slack))
+    _decide(queries, rows, pairs[:waiting], kind, terms, totals, scores, places)
+
+
+def measure(start: int, stop: int, args: Any) -> None:
+    """Return squared lengths."""
+    rows, out = args
+    for j in range(start, stop):
+        total, row = 0.0, rows[j]
+        for d in range(row.size):
+            total += np.float64(row[d]) * np.float64(row[d])
+        out[j] = total
 
 
 _limit: Any = None
@@ -201,24 +311,31 @@ class _Search:
     """The kernels, compiled when they are first called."""
 
     def __init__(self, runtime: Any) -> None:
-        heaps = Heaps(runtime)
-        sums = {"fastmath": {"reassoc", "contract", "nsz"}}
-        names = {
-            "_push": heaps.push, "_sort": heaps.sort, "_exact": runtime.njit(exact), "_bound": runtime.njit(bound),
-            "_fast": runtime.njit(fast, **sums), "_limit": runtime.njit(limit), "_anew": runtime.njit(anew),
+        heaps, sums = Heaps(runtime), {"fastmath": {"reassoc", "contract", "nsz"}}
+        plain = {
+            "_exact": exact, "_bound": bound, "_limit": limit, "_anew": anew, "_seed": seed, "_fill": fill_terms,
+            "_add": add_eight, "_decide": decide,
         }  # fmt: skip
+        names = {"_push": heaps.push, "_sort": heaps.sort}
+        names |= {"_fast": runtime.njit(fast, **sums), "_beyond": runtime.njit(beyond, **sums)}
+        names |= {name: runtime.njit(function) for name, function in plain.items()}
         names["_limit"].replaced["_bound"] = names["_bound"]
-        self.rows, self.lists, self.products = (
-            runtime.njit(function) for function in (scan_rows, scan_lists, pick)
-        )
-        for made in (self.rows, self.lists, self.products):
-            made.replaced.update(names)
-        self.rows, self.lists, self.products = map(runtime.split, (self.rows, self.lists, self.products))
-        self.weigh, self.sort = runtime.split(runtime.njit(weigh, **sums)), heaps.sort
+        for name in ("_seed", "_decide"):
+            names[name].replaced.update(
+                {n: names[n] for n in ("_push", "_beyond", "_exact", "_fill", "_add")}
+            )
+        made = []
+        for function in (scan_rows, scan_lists, pick):
+            body = runtime.njit(function)
+            body.replaced.update(names)
+            made.append(runtime.split(body))
+        self.rows, self.lists, self.products = made
+        self.weigh, self.measure = (runtime.split(runtime.njit(f, **sums)) for f in (weigh, measure))
+        self.sort = heaps.sort
 
     def search(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         """Of all rows."""
-        queries, rows, mask = ins[0].array, ins[1].array, _mask(ins[2])
+        queries, rows, mask = ins[0].array, ins[1].array, mask_of(ins[2])
         kind, k = Kinds[attrs["metric"]], attrs["k"]
         if len(queries) < _MANY or kind == CITY:
             found = self._by_rows(queries, rows, mask, kind, k)
@@ -241,17 +358,20 @@ class _Search:
         slack = (queries.shape[1] + 16) * _UNIT
         factor, added = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
         self.weigh(len(rows), 1024, (rows, kind, slack, factor, added))
-        sizes = np.einsum("ij,ij->i", queries, queries, dtype=np.float64)
+        sizes = np.empty(len(queries))
+        self.measure(len(queries), 1024, (queries, sizes))
         scaled = queries
         if kind in (INNER, COSINE):
             scaled = (queries / np.sqrt(np.where(sizes > 0, sizes, 1.0))[:, None]).astype(np.float32)
-        memory = np.empty((min(_QUERIES, len(queries)), _ROWS), np.float32)
+        together = min(len(queries), _PRODUCTS // min(_ROWS, max(len(rows), 64)))
+        memory = np.empty(together * min(_ROWS, len(rows)), np.float32)
         for first in range(0, len(rows), _ROWS):
             block = rows[first : first + _ROWS]
-            for low in range(0, len(queries), _QUERIES):
-                some = slice(low, min(low + _QUERIES, len(queries)))
-                products = np.matmul(scaled[some], block.T, out=memory[: some.stop - low, : len(block)])
-                self.products(len(products), 8, (
+            for low in range(0, len(queries), together):
+                some = slice(low, min(low + together, len(queries)))
+                out = memory[: (some.stop - low) * len(block)].reshape(some.stop - low, len(block))
+                products = np.matmul(scaled[some], block.T, out=out)
+                self.products(len(products), max(8, min(64, len(products) // 16)), (
                     products, queries[some], rows, mask, first, kind, sizes[some], slack, factor, added, scores[some],
                     places[some],
                 ))  # fmt: skip
@@ -266,7 +386,7 @@ class _Search:
         arguments = (
             queries,
             rows,
-            _mask(ins[4]),
+            mask_of(ins[4]),
             kind,
             _lengths(queries),
             slack,
@@ -279,7 +399,8 @@ class _Search:
         finish(outs, scores, places, negate=kind == INNER)
 
 
-def _mask(view: Any) -> NDArray[np.bool_]:
+def mask_of(view: Any) -> NDArray[np.bool_]:
+    """Return the mask, empty if there is none."""
     return np.zeros(0, np.bool_) if view is None else view.array
 
 
@@ -311,6 +432,6 @@ def _served(c: Any) -> bool:
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels."""
     made = _Search(runtime)
-    how: dict[str, Any] = {"dtypes": {"f32", "i32", "bool"}, "layout": "contiguous", "when": _served}
+    how: dict[str, Any] = {"dtypes": {"f32"}, "layout": "contiguous", "when": _served}
     kernels.add("faiss.search", made.search, **how)
     kernels.add("faiss.list_search", made.list_search, **how)
