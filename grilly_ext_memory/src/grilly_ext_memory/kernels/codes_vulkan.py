@@ -18,7 +18,7 @@ from grilly_ext_memory.kernels.best_vulkan import (
     parts_for,
     wide,
 )
-from grilly_ext_memory.kernels.search_vulkan import METRICS, best_rows, least_parts, served
+from grilly_ext_memory.kernels.exact_vulkan import METRICS, best_rows, least_parts, served
 
 __all__ = ["register"]
 

@@ -1,10 +1,14 @@
 // Scores that decide: the float64 sum over columns in their order, rounded to float32, one thread for each row. A work
-// group brings THREADS rows to shared memory, some columns at a time, so that it reads neighbours together.
+// group brings TILE rows to shared memory, some columns at a time, so that it reads neighbours together.
+#ifndef TILE
+#define TILE THREADS
+#endif
 layout(constant_id = FIRST_ID) const uint METRIC = 0;
 layout(constant_id = FIRST_ID + 1) const bool WIDE_ROWS = true;  // four columns are aligned, and wholly inside a row
 const uint SQUARES = 0, EUCLID = 1, INNER = 2, COSINE = 3, CITY = 4;
 const uint QUADS = COLUMNS / 4, PITCH = QUADS + 1;
-shared vec4 tile[THREADS * PITCH];
+const uint LOADS = TILE * QUADS / THREADS;
+shared vec4 tile[TILE * PITCH];
 shared double queries_held[QUERIES * COLUMNS];
 shared double lengths[QUERIES];
 
@@ -73,13 +77,13 @@ float score_from(double total, double qq, double xx) {
 // Bring columns from `d` on of `count` rows, and of all queries.
 void bring(uint count, uint d, uint width) {
     uint l = gl_LocalInvocationIndex;
-    vec4 got[QUADS];
-    [[unroll]] for (uint e = 0u; e < QUADS; ++e) {
+    vec4 got[LOADS];
+    [[unroll]] for (uint e = 0u; e < LOADS; ++e) {
         uint i = e * THREADS + l;
         if (i / QUADS < count) got[e] = four_at(row_at(i / QUADS), d + i % QUADS * 4u, width);
     }
     barrier();
-    [[unroll]] for (uint e = 0u; e < QUADS; ++e) {
+    [[unroll]] for (uint e = 0u; e < LOADS; ++e) {
         uint i = e * THREADS + l;
         if (i / QUADS < count) tile[i / QUADS * PITCH + i % QUADS] = got[e];
     }
@@ -96,7 +100,7 @@ void score_rows(uint count, uint width, out float found[QUERIES]) {
     [[unroll]] for (uint r = 0u; r < QUERIES; ++r) total[r] = 0.0LF;
     for (uint d = 0u; d < width; d += COLUMNS) {
         bring(count, d, width);
-        [[unroll]] for (uint c = 0u; c < QUADS; ++c) {
+        if (TILE == THREADS || l < TILE) for (uint c = 0u; c < QUADS; ++c) {
             vec4 four = tile[l * PITCH + c];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                 double x = double(four[j]);

@@ -1,12 +1,13 @@
 #version 460
 // From the rows with the lowest bounds to the nearest ones: bounds of all parts are merged, the rows scored exactly and
 // sorted. A query is flagged where a row that was not scored might be nearer than the last wanted one.
-#define THREADS 128
-#define COLUMNS 16
+#define THREADS 256
+#define TILE 32
+#define COLUMNS 64
 #define EACH 4
 #define QUERIES 1
 #define FIRST_ID 5
-#define MEMBERS uint64_t from, to, flags; uint width, results; float slack;
+#define MEMBERS uint64_t from, to, flags; uint width, results; float slack; uint direct;
 #include "best.glsl"
 #include "exact.glsl"
 shared double partial[THREADS];
@@ -33,6 +34,10 @@ double squared_length() {
 // The bound above which a row is not among the best, whose last one has the score `last`.
 double limit_of(double last, double size) {
     double vanished = double(push.width) * 4.7e-38LF, w = last;
+    if (push.direct != 0u) {  // bounds are of scores, those of lengths of squares
+        if (METRIC == EUCLID) return w * w * 1.000001LF;
+        return w + abs(w) * 1e-6LF + (METRIC == COSINE ? 1e-6LF : vanished);
+    }
     if (METRIC == INNER) {
         w = (w + abs(w) * 1e-6LF) / sqrt(size);
         return w + abs(w) * 1e-6LF + vanished / sqrt(size);
@@ -58,11 +63,11 @@ void merge() {
 uint score_held() {
     uint l = gl_LocalInvocationIndex, there = 0u;
     for (uint i = 0u; i < push.wanted; ++i) there += uint(held[i] != NOTHING);
-    for (first_entry = 0u; first_entry < there; first_entry += THREADS) {
+    for (first_entry = 0u; first_entry < there; first_entry += TILE) {
         float found[1];
-        score_rows(min(THREADS, there - first_entry), push.width, found);
+        score_rows(min(TILE, there - first_entry), push.width, found);
         uint i = first_entry + l;
-        if (i < there) held[i] = is_nan(found[0]) ? NOTHING : entry_of(number_of(found[0]), place_in(held[i]));
+        if (l < TILE && i < there) held[i] = is_nan(found[0]) ? NOTHING : entry_of(number_of(found[0]), place_in(held[i]));
         barrier();
     }
     return there;

@@ -7,6 +7,7 @@ VARIANTS: dict[str, tuple[str, str, dict[str, str | int]]] = {
     "best_products": ("best_scores", "", {"PRODUCTS": 1}),
     "best_merge": ("best_merge", "", {}),
     "best_rows": ("best_rows", "f64", {}),
+    "bounds": ("bounds", "", {}),
     "code_tables": ("code_tables", "", {}),
     "distances": ("distances", "f64", {}),
     "rescore": ("rescore", "f64", {}),
