@@ -153,7 +153,7 @@ def _weigh(stream: Any, view: Any, metric: str, slack: float, *, of_queries: boo
     memory = stream.scratch(4 * rows)
     push = _WEIGH.pack(stream.address(memory), stream.address(view), rows, width, slack)
     pipeline = stream.pipeline("memory.weigh", (METRICS[metric], wide(stream, view, width), of_queries))
-    stream.launch(pipeline, (min(-(-rows // 8), 65535), 1, 1), push, [view], [memory])
+    stream.launch(pipeline, (min(-(-rows // 128), 65535), 1, 1), push, [view], [memory])
     return memory
 
 

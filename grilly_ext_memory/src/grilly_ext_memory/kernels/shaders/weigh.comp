@@ -8,8 +8,8 @@ layout(constant_id = 0) const uint METRIC = 0;
 layout(constant_id = 1) const bool WIDE = true;
 layout(constant_id = 2) const bool OF_QUERIES = false;
 layout(push_constant, std430) uniform Push { uint64_t to, from; uint rows, width; float slack; } push;
-const uint LANES = 32, TOGETHER = 256 / LANES;
-shared double sums[256];
+const uint LANES = 8, TURNS = 4, TOGETHER = 256 / LANES;  // lanes of a row, and rows of a lane
+shared double pieces[TOGETHER * TURNS * (LANES + 1)];
 
 float weight_of(double squares) {
     double size = sqrt(squares);
@@ -22,32 +22,35 @@ float weight_of(double squares) {
     return size < 1e18LF ? float(squares * (1.0LF - double(push.slack))) : INF;
 }
 
+vec4 four_at(uint64_t at, uint d) {
+    if (WIDE) return uintBitsToFloat(R_s16(at + uint64_t(d) * 4u).v);
+    vec4 found = vec4(0.0);
+    [[unroll]] for (uint c = 0u; c < 4u; ++c)
+        if (d + c < push.width) found[c] = load_f32(at + uint64_t(d + c) * 4u);
+    return found;
+}
+
 void main() {
     uint l = gl_LocalInvocationIndex, lane = l % LANES;
-    for (uint first = gl_WorkGroupID.x * TOGETHER; first < push.rows; first += gl_NumWorkGroups.x * TOGETHER) {
-        uint row = first + l / LANES;
-        double sum = 0.0LF;
-        if (row < push.rows) {
-            uint64_t at = push.from + uint64_t(row) * push.width * 4u;
-            if (WIDE) {
-                for (uint d = lane * 4u; d < push.width; d += LANES * 4u) {
-                    vec4 four = uintBitsToFloat(R_s16(at + uint64_t(d) * 4u).v);
-                    [[unroll]] for (uint c = 0u; c < 4u; ++c) sum += double(four[c]) * double(four[c]);
-                }
-            } else {
-                for (uint d = lane; d < push.width; d += LANES) {
-                    double x = double(load_f32(at + uint64_t(d) * 4u));
-                    sum += x * x;
-                }
+    for (uint first = gl_WorkGroupID.x * TOGETHER * TURNS; first < push.rows; first += gl_NumWorkGroups.x * TOGETHER * TURNS) {
+        double sums[TURNS];
+        [[unroll]] for (uint t = 0u; t < TURNS; ++t) sums[t] = 0.0LF;
+        for (uint d = lane * 4u; d < push.width; d += LANES * 4u) {
+            vec4 x[TURNS];
+            [[unroll]] for (uint t = 0u; t < TURNS; ++t) {
+                uint row = min(first + t * TOGETHER + l / LANES, push.rows - 1u);
+                x[t] = four_at(push.from + uint64_t(row) * push.width * 4u, d);
             }
+            [[unroll]] for (uint t = 0u; t < TURNS; ++t)
+                [[unroll]] for (uint c = 0u; c < 4u; ++c) sums[t] += double(x[t][c]) * double(x[t][c]);
         }
-        sums[l] = sum;
+        [[unroll]] for (uint t = 0u; t < TURNS; ++t) pieces[(t * TOGETHER + l / LANES) * (LANES + 1u) + lane] = sums[t];
         barrier();
-        for (uint half_ = LANES / 2u; half_ > 0u; half_ >>= 1) {
-            if (lane < half_) sums[l] += sums[l + half_];
-            barrier();
+        if (l < TOGETHER * TURNS && first + l < push.rows) {
+            double sum = 0.0LF;
+            [[unroll]] for (uint i = 0u; i < LANES; ++i) sum += pieces[l * (LANES + 1u) + i];
+            store_f32(push.to + uint64_t(first + l) * 4u, weight_of(sum));
         }
-        if (lane == 0u && row < push.rows) store_f32(push.to + uint64_t(row) * 4u, weight_of(sums[l]));
         barrier();
     }
 }
