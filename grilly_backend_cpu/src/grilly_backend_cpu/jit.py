@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from grilly_backend_cpu import jit_setup
 
-__all__ = ["Jit", "available", "njit", "prange", "split"]
+__all__ = ["Jit", "Native", "available", "njit", "prange", "split"]
 
 _lock: Final = threading.RLock()
 
@@ -39,6 +39,18 @@ def available() -> bool:
 def prange(*bounds: int) -> range:
     """Stand for ``numba.prange`` in a kernel: parallel once compiled, a plain ``range`` in Python."""
     return range(*bounds)
+
+
+class Native:
+    """What only Numba can express, as an intrinsic; ``make(numba)`` is called when a kernel that names it compiles."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.make = make
+
+    @functools.cached_property
+    def made(self) -> Any:
+        """What stands in its place in compiled code."""
+        return self.make(jit_setup.numba())
 
 
 class Jit:
@@ -137,6 +149,8 @@ def _parts(code: types.CodeType) -> Iterator[bytes | str]:
 def _numba_counterpart(value: Any, numba: Any, joined: bool) -> Any:
     if isinstance(value, Jit):
         return value.nested if joined else value.compiled
+    if isinstance(value, Native):
+        return value.made
     return numba.prange if value is prange else value
 
 

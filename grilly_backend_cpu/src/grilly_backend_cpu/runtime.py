@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from grilly_backend_cpu import jit, jit_setup
 from grilly_backend_cpu.blocks import blocks
+from grilly_backend_cpu.fast import streaming
 from grilly_backend_cpu.memory import scratch
 from grilly_backend_cpu.quiet import quietly
 
@@ -34,6 +35,9 @@ class CpuRuntime:
         There is no queue; a kernel has run when it returns.
     njit, prange, split
         Numba, imported on first use; see `grilly_backend_cpu.jit`. With `has_numba` False they must not be called.
+    stream_out, stream_end, least_streamed
+        Compiled functions for writing large results past the caches, and the bytes from which on that pays; see
+        `grilly_backend_cpu.fast.streaming`.
     quietly
         Wraps a NumPy kernel so that it gives no floating-point warnings.
     scratch
@@ -58,6 +62,9 @@ class CpuRuntime:
     njit = staticmethod(jit.njit)
     prange = staticmethod(jit.prange)
     split = staticmethod(jit.split)
+    stream_out = streaming.stream_out
+    stream_end = streaming.stream_end
+    least_streamed = streaming.LEAST_STREAMED
     quietly = staticmethod(quietly)
     scratch = staticmethod(scratch)
     empty = staticmethod(blocks.empty)

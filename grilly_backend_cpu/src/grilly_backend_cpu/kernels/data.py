@@ -5,16 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from grilly_backend_cpu.fast.fill import fill, fits
 from grilly_backend_cpu.kernels.support import ALL, COMPLEX, REALS
 from grilly_backend_cpu.quiet import quiet_context
 
 __all__ = ["register"]
 
 
-def full(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    """Fill with one value."""
-    outs[0].array[...] = attrs["value"]
+class _Filling:
+    """Kernels that write one value, with or without compiled code for large outputs."""
+
+    def __init__(self, compiled: bool) -> None:
+        self.compiled = compiled
+
+    def fill(self, out: NDArray[Any], value: Any) -> None:
+        """Write `value` everywhere."""
+        if self.compiled and fits(out):
+            fill(out, value)
+        else:
+            out[...] = value
+
+    def full(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        """Fill with one value."""
+        self.fill(outs[0].array, attrs["value"])
+
+    def strided_copy(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+        """Copy any layout to C order; one element repeated, as the gradient of a sum is, is filled in."""
+        out, source = outs[0].array, ins[0].array
+        if source.size > 1 and not any(source.strides):
+            self.fill(out, source[(0,) * source.ndim])
+        else:
+            np.copyto(out, source)
 
 
 def iota(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
@@ -42,20 +65,11 @@ def bitcast(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     out.reshape(-1).view(np.uint8)[...] = flat
 
 
-def strided_copy(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
-    """Copy any layout to C order.
-
-    One element repeated, as the gradient of a sum is, is filled in: three times as fast as NumPy's strided copy.
-    """
-    out, source = outs[0].array, ins[0].array
-    repeated = source.size > 1 and not any(source.strides)
-    np.copyto(out, source[(0,) * source.ndim] if repeated else source)
-
-
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
-    kernels.add("full", full, dtypes=ALL)
+    filling = _Filling(runtime.has_numba)
+    kernels.add("full", filling.full, dtypes=ALL)
     kernels.add("iota", iota, dtypes=REALS | COMPLEX)
     kernels.add("cast", cast, dtypes=ALL)
     kernels.add("bitcast", bitcast, dtypes=ALL)
-    kernels.add("strided_copy", strided_copy, dtypes=ALL)
+    kernels.add("strided_copy", filling.strided_copy, dtypes=ALL)

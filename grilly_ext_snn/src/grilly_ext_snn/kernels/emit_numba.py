@@ -1,7 +1,9 @@
 """Print a neuron as functions that Numba compiles.
 
 Each works on the neurons from `start` to `stop` through all steps, so that no thread waits for another and the states
-of a block stay in its cache. The inner loop runs over slices from 0, which is what gets vectorised.
+of a block stay in its cache. The inner loop runs over slices from 0, which is what gets vectorised. Where results
+are `streamed`, a row is worked out in a buffer and then written past the caches. Gradients are not: their loop gains
+nothing from it.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ Made from the description of the neuron by ``python -m grilly_ext_snn.kernels.em
 import math
 
 import numpy as np
+
+stream_out = stream_end = None  # replaced by what the runtime compiles: see `scans_cpu`
 '''
 
 
@@ -88,32 +92,29 @@ def _forward(neuron: Neuron) -> str:
     numbers = constants(outputs)
     body, results = lines(outputs, _WORDS, _symbol(numbers), "{name} = {value}")
     arguments = [
-        "k", *neuron.flags, "kept", "x_in", *[f"{s}_first" for s in states], *[f"{t}_in" for t in neuron.tensors],
-        "spikes", *[f"{s}_last" for s in states], *[f"{s}_kept" for s in states],
+        "k", *neuron.flags, "kept", "streamed", "x_in", *[f"{s}_first" for s in states],
+        *[f"{t}_in" for t in neuron.tensors], "spikes", *[f"{s}_last" for s in states], *[f"{s}_kept" for s in states],
     ]  # fmt: skip
     text = ["def forward(start, stop, args):", *_indented(1, [f"{', '.join(arguments)} = args"])]
     text += _indented(1, _constants(neuron, numbers))
-    text += _indented(1, ["size = stop - start"])
-    for s in states:
-        text += _indented(
-            1, [f"{s}_work = np.empty((2, size), x_in.dtype)", f"{s}_work[0] = {s}_first[start:stop]"]
-        )
-    text += _indented(1, [f"{t}_row = {t}_in[start:stop]" for t in neuron.tensors])
+    text += _indented(1, [f"{s}_last[start:stop] = {s}_first[start:stop]" for s in states])
+    text += _indented(1, ["work = np.empty(stop - start if streamed else 0, x_in.dtype)"])
     text += _indented(1, ["for t in range(x_in.shape[0]):"])
-    text += _indented(2, ["x_row, spike_row = x_in[t, start:stop], spikes[t, start:stop]"])
-    for s in states:
-        text += _indented(2, [f"{s}_old, {s}_new = {s}_work[t % 2], {s}_work[1 - t % 2]"])
-    text += _indented(2, ["if kept:"])
-    for s in states:
-        text += _indented(3, [f"{s}_new = {s}_kept[t, start:stop]"])
-        text += _indented(3, ["if t > 0:", f"    {s}_old = {s}_kept[t - 1, start:stop]"])
-    text += _indented(2, ["for j in range(size):"])
-    text += _indented(3, ["x = x_row[j]", *[f"{s} = {s}_old[j]" for s in states]])
+    text += _indented(2, ["x_row = x_in[t, start:stop]"])
+    text += _indented(2, ["spike_row = work if streamed else spikes[t, start:stop]"])
+    text += _indented(2, [f"{s}_row = {s}_last[start:stop]" for s in states])
+    text += _indented(2, [f"{t}_row = {t}_in[start:stop]" for t in neuron.tensors])
+    text += _indented(2, ["for j in range(stop - start):"])
+    text += _indented(3, ["x = x_row[j]", *[f"{s} = {s}_row[j]" for s in states]])
     text += _indented(3, [f"{t} = {t}_row[j]" for t in neuron.tensors])
     text += _indented(3, [*body, f"spike_row[j] = {results[0]}"])
-    text += _indented(3, [f"{s}_new[j] = {r}" for s, r in zip(states, results[1:], strict=True)])
-    text += _indented(2, ["if t == x_in.shape[0] - 1:"])
-    text += _indented(3, [f"{s}_last[start:stop] = {s}_new" for s in states])
+    text += _indented(3, [f"{s}_row[j] = {r}" for s, r in zip(states, results[1:], strict=True)])
+    text += _indented(2, ["if kept and not streamed:"])
+    text += _indented(3, [f"{s}_kept[t, start:stop] = {s}_row" for s in states])
+    text += _indented(2, ["if kept and streamed:"])
+    text += _indented(3, [f"stream_out({s}_row, {s}_kept[t, start:stop])" for s in states])
+    text += _indented(2, ["if streamed:", "    stream_out(spike_row, spikes[t, start:stop])"])
+    text += _indented(1, ["if streamed:", "    stream_end()"])
     return "\n".join(text)
 
 
@@ -122,30 +123,27 @@ def _backward(neuron: Neuron, name: str, slope: Callable[[Expr], Expr]) -> str:
     numbers, count = constants(outputs), len(neuron.states)
     body, results = lines(outputs, _WORDS, _symbol(numbers), "{name} = {value}")
     arguments = [
-        "k", *neuron.flags, "traced", "g_spikes", *[f"g_{s}_last" for s in states], "x_in",
+        "k", *neuron.flags, "traced", "stride", "g_spikes", *[f"g_{s}_last" for s in states], "x_in",
         *[f"{s}_first" for s in states], *[f"{s}_kept" for s in states], *[f"{t}_in" for t in neuron.tensors],
         *[f"g_{s}_kept" for s in states], "g_x", *[f"g_{s}_first" for s in states],
         *[f"g_{t}_out" for t in neuron.tensors],
     ]  # fmt: skip
     text = [f"def {name}(start, stop, args):", *_indented(1, [f"{', '.join(arguments)} = args"])]
     text += _indented(1, _constants(neuron, numbers, ("c0", "c1", "c2", "c3")))
+    text += _indented(1, [f"g_{s}_first[start:stop] = g_{s}_last[start:stop]" for s in states])
+    text += _indented(1, [f"g_{t}_out[start:stop] = zero" for t in neuron.tensors])
     text += _indented(1, ["nothing = np.zeros(stop - start, x_in.dtype)"])
-    for s in states:
-        text += _indented(
-            1, [f"g_{s}_row = g_{s}_first[start:stop]", f"g_{s}_row[:] = g_{s}_last[start:stop]"]
-        )
-        text += _indented(1, [f"g_{s}_more = nothing"])
-    for t in neuron.tensors:
-        text += _indented(
-            1, [f"{t}_row, g_{t}_row = {t}_in[start:stop], g_{t}_out[start:stop]", f"g_{t}_row[:] = zero"]
-        )
     text += _indented(1, ["for t in range(x_in.shape[0] - 1, -1, -1):"])
     text += _indented(
-        2, ["g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]"]
+        2,
+        ["g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]"],
     )
     for s in states:
         text += _indented(2, [f"{s}_old = {s}_kept[t - 1, start:stop] if t > 0 else {s}_first[start:stop]"])
-    text += _indented(2, ["if traced:", *[f"    g_{s}_more = g_{s}_kept[t, start:stop]" for s in states]])
+        text += _indented(2, [f"g_{s}_row = g_{s}_first[start:stop]"])
+        text += _indented(2, [f"g_{s}_more = g_{s}_kept[t, start:stop] if traced else nothing"])
+    for t in neuron.tensors:
+        text += _indented(2, [f"{t}_row, g_{t}_row = {t}_in[start:stop], g_{t}_out[start:stop]"])
     text += _indented(2, ["for j in range(stop - start):"])
     text += _indented(3, ["g_spike, x = g_row[j], x_row[j]", *[f"{s} = {s}_old[j]" for s in states]])
     text += _indented(3, [f"g_{s} = g_{s}_row[j] + g_{s}_more[j]" for s in states])

@@ -26,12 +26,29 @@ def _block(neurons: int, steps: int) -> int:
 
 
 def _rows(view: Any, steps: int) -> NDArray[Any]:
-    array: NDArray[Any] = view.array
-    return array.reshape(steps, -1)
+    return np.ascontiguousarray(view.array).reshape(steps, -1)
+
+
+def _flat(view: Any) -> NDArray[Any]:
+    return np.ascontiguousarray(view.array).reshape(-1)
 
 
 def _numbers(neuron: Neuron, attrs: dict[str, Any], dtype: Any, *more: float) -> NDArray[Any]:
     return np.array([0.0, 1.0, *neuron.constants(attrs), *more], dtype)
+
+
+def _by_step(view: Any, steps: int) -> tuple[NDArray[Any], int]:
+    """Return rows, and by how many rows a step goes on: none where all steps have the same, as a sum's gradient."""
+    array: NDArray[Any] = view.array
+    if not array.strides[0]:
+        return np.ascontiguousarray(array[0]).reshape(1, -1), 0
+    return _rows(view, steps), 1
+
+
+def _compiled(runtime: Any, function: Any) -> Any:
+    compiled = runtime.njit(function)
+    compiled.replaced |= {"stream_out": runtime.stream_out, "stream_end": runtime.stream_end}
+    return runtime.split(compiled)
 
 
 class _Scans:
@@ -40,9 +57,14 @@ class _Scans:
     def __init__(self, neuron: Neuron, runtime: Any) -> None:
         module = importlib.import_module(f"grilly_ext_snn.kernels.scans.{neuron.name}_scan")
         self.neuron = neuron
-        self.push = runtime.split(runtime.njit(module.forward))
-        self.pull = runtime.split(runtime.njit(module.backward))
-        self.pull_sigmoid = runtime.split(runtime.njit(module.backward_sigmoid))
+        self.least_streamed = runtime.least_streamed
+        self.push, self.pull, self.pull_sigmoid = (
+            _compiled(runtime, function)
+            for function in (module.forward, module.backward, module.backward_sigmoid)
+        )
+
+    def _streamed(self, out: NDArray[Any]) -> bool:
+        return out.nbytes >= self.least_streamed
 
     def scan(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         """Spikes and last states; the states of all steps too where a tape records."""
@@ -66,6 +88,7 @@ class _Scans:
             k,
             *self.neuron.choices(attrs),
             bool(kept),
+            self._streamed(x),
             x,
             *given,
             _rows(spikes, steps),
@@ -82,12 +105,12 @@ class _Scans:
         kept, rest = ins[2 + 2 * count : 2 + 3 * count], ins[2 + 3 * count :]
         tensors, more = rest[: len(self.neuron.tensors)], rest[len(self.neuron.tensors) :]
         x = _rows(ins[1 + count], steps)
-        traced = more[0] is not None
+        traced, (g, stride) = more[0] is not None, _by_step(ins[0], steps)
         k = _numbers(self.neuron, attrs, x.dtype, *coefficients(name, attrs["alpha"]))
         arguments = (
-            k, *self.neuron.choices(attrs), traced, _rows(ins[0], steps), *[v.array.reshape(-1) for v in seeds], x,
-            *[v.array.reshape(-1) for v in first], *[_rows(v, steps) for v in kept],
-            *[v.array.reshape(-1) for v in tensors],
+            k, *self.neuron.choices(attrs), traced, stride, g,
+            *[_flat(v) for v in seeds], x, *[_flat(v) for v in first], *[_rows(v, steps) for v in kept],
+            *[_flat(v) for v in tensors],
             *[_rows(v, steps) if traced else np.empty((0, 0), x.dtype) for v in more],
             _rows(outs[0], steps), *[v.array.reshape(-1) for v in outs[1:]],
         )  # fmt: skip
@@ -115,4 +138,4 @@ def register(kernels: Any, runtime: Any) -> None:
         scans = _Scans(neuron_of(name), runtime)
         kernels.add(f"snn.{name}_scan", scans.scan, when=_served, **how)
         kernels.add(f"snn.{name}_trace", scans.trace, when=_served, **how)
-        kernels.add(f"snn.{name}_scan_vjp", scans.vjp, when=_served_back, **how)
+        kernels.add(f"snn.{name}_scan_vjp", scans.vjp, when=_served_back, **how | {"layout": "strided"})

@@ -10,9 +10,11 @@ import math
 
 import numpy as np
 
+stream_out = stream_end = None  # replaced by what the runtime compiles: see `scans_cpu`
+
 
 def forward(start, stop, args):
-    k, soft, free, detach, kept, x_in, v_first, w_first, spikes, v_last, w_last, v_kept, w_kept = args
+    k, soft, free, detach, kept, streamed, x_in, v_first, w_first, spikes, v_last, w_last, v_kept, w_kept = args
     zero = k[0]
     one = k[1]
     speed = k[2]
@@ -26,26 +28,18 @@ def forward(start, stop, args):
     b = k[10]
     threshold = k[11]
     reset = k[12]
-    size = stop - start
-    v_work = np.empty((2, size), x_in.dtype)
-    v_work[0] = v_first[start:stop]
-    w_work = np.empty((2, size), x_in.dtype)
-    w_work[0] = w_first[start:stop]
+    v_last[start:stop] = v_first[start:stop]
+    w_last[start:stop] = w_first[start:stop]
+    work = np.empty(stop - start if streamed else 0, x_in.dtype)
     for t in range(x_in.shape[0]):
-        x_row, spike_row = x_in[t, start:stop], spikes[t, start:stop]
-        v_old, v_new = v_work[t % 2], v_work[1 - t % 2]
-        w_old, w_new = w_work[t % 2], w_work[1 - t % 2]
-        if kept:
-            v_new = v_kept[t, start:stop]
-            if t > 0:
-                v_old = v_kept[t - 1, start:stop]
-            w_new = w_kept[t, start:stop]
-            if t > 0:
-                w_old = w_kept[t - 1, start:stop]
-        for j in range(size):
+        x_row = x_in[t, start:stop]
+        spike_row = work if streamed else spikes[t, start:stop]
+        v_row = v_last[start:stop]
+        w_row = w_last[start:stop]
+        for j in range(stop - start):
             x = x_row[j]
-            v = v_old[j]
-            w = w_old[j]
+            v = v_row[j]
+            w = w_row[j]
             e0 = v - knee
             e1 = e0 / slope
             e2 = min(e1, peak)
@@ -68,15 +62,22 @@ def forward(start, stop, args):
             e19 = b * e13
             e20 = e18 + e19
             spike_row[j] = e13
-            v_new[j] = e14
-            w_new[j] = e20
-        if t == x_in.shape[0] - 1:
-            v_last[start:stop] = v_new
-            w_last[start:stop] = w_new
+            v_row[j] = e14
+            w_row[j] = e20
+        if kept and not streamed:
+            v_kept[t, start:stop] = v_row
+            w_kept[t, start:stop] = w_row
+        if kept and streamed:
+            stream_out(v_row, v_kept[t, start:stop])
+            stream_out(w_row, w_kept[t, start:stop])
+        if streamed:
+            stream_out(spike_row, spikes[t, start:stop])
+    if streamed:
+        stream_end()
 
 
 def backward(start, stop, args):
-    k, soft, free, detach, traced, g_spikes, g_v_last, g_w_last, x_in, v_first, w_first, v_kept, w_kept, g_v_kept, g_w_kept, g_x, g_v_first, g_w_first = args
+    k, soft, free, detach, traced, stride, g_spikes, g_v_last, g_w_last, x_in, v_first, w_first, v_kept, w_kept, g_v_kept, g_w_kept, g_x, g_v_first, g_w_first = args
     zero = k[0]
     one = k[1]
     speed = k[2]
@@ -95,20 +96,17 @@ def backward(start, stop, args):
     c2 = k[15]
     c3 = k[16]
     n0 = x_in.dtype.type(1e+18)
+    g_v_first[start:stop] = g_v_last[start:stop]
+    g_w_first[start:stop] = g_w_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
-    g_w_row = g_w_first[start:stop]
-    g_w_row[:] = g_w_last[start:stop]
-    g_w_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         w_old = w_kept[t - 1, start:stop] if t > 0 else w_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
-            g_w_more = g_w_kept[t, start:stop]
+        g_w_row = g_w_first[start:stop]
+        g_w_more = g_w_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]
@@ -173,7 +171,7 @@ def backward(start, stop, args):
 
 
 def backward_sigmoid(start, stop, args):
-    k, soft, free, detach, traced, g_spikes, g_v_last, g_w_last, x_in, v_first, w_first, v_kept, w_kept, g_v_kept, g_w_kept, g_x, g_v_first, g_w_first = args
+    k, soft, free, detach, traced, stride, g_spikes, g_v_last, g_w_last, x_in, v_first, w_first, v_kept, w_kept, g_v_kept, g_w_kept, g_x, g_v_first, g_w_first = args
     zero = k[0]
     one = k[1]
     speed = k[2]
@@ -191,20 +189,17 @@ def backward_sigmoid(start, stop, args):
     c1 = k[14]
     c2 = k[15]
     c3 = k[16]
+    g_v_first[start:stop] = g_v_last[start:stop]
+    g_w_first[start:stop] = g_w_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
-    g_w_row = g_w_first[start:stop]
-    g_w_row[:] = g_w_last[start:stop]
-    g_w_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         w_old = w_kept[t - 1, start:stop] if t > 0 else w_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
-            g_w_more = g_w_kept[t, start:stop]
+        g_w_row = g_w_first[start:stop]
+        g_w_more = g_w_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]

@@ -10,9 +10,11 @@ import math
 
 import numpy as np
 
+stream_out = stream_end = None  # replaced by what the runtime compiles: see `scans_cpu`
+
 
 def forward(start, stop, args):
-    k, soft, free, detach, kept, x_in, v_first, e_first, i_first, spikes, v_last, e_last, i_last, v_kept, e_kept, i_kept = args
+    k, soft, free, detach, kept, streamed, x_in, v_first, e_first, i_first, spikes, v_last, e_last, i_last, v_kept, e_kept, i_kept = args
     zero = k[0]
     one = k[1]
     decay = k[2]
@@ -21,33 +23,21 @@ def forward(start, stop, args):
     share = k[5]
     threshold = k[6]
     reset = k[7]
-    size = stop - start
-    v_work = np.empty((2, size), x_in.dtype)
-    v_work[0] = v_first[start:stop]
-    e_work = np.empty((2, size), x_in.dtype)
-    e_work[0] = e_first[start:stop]
-    i_work = np.empty((2, size), x_in.dtype)
-    i_work[0] = i_first[start:stop]
+    v_last[start:stop] = v_first[start:stop]
+    e_last[start:stop] = e_first[start:stop]
+    i_last[start:stop] = i_first[start:stop]
+    work = np.empty(stop - start if streamed else 0, x_in.dtype)
     for t in range(x_in.shape[0]):
-        x_row, spike_row = x_in[t, start:stop], spikes[t, start:stop]
-        v_old, v_new = v_work[t % 2], v_work[1 - t % 2]
-        e_old, e_new = e_work[t % 2], e_work[1 - t % 2]
-        i_old, i_new = i_work[t % 2], i_work[1 - t % 2]
-        if kept:
-            v_new = v_kept[t, start:stop]
-            if t > 0:
-                v_old = v_kept[t - 1, start:stop]
-            e_new = e_kept[t, start:stop]
-            if t > 0:
-                e_old = e_kept[t - 1, start:stop]
-            i_new = i_kept[t, start:stop]
-            if t > 0:
-                i_old = i_kept[t - 1, start:stop]
-        for j in range(size):
+        x_row = x_in[t, start:stop]
+        spike_row = work if streamed else spikes[t, start:stop]
+        v_row = v_last[start:stop]
+        e_row = e_last[start:stop]
+        i_row = i_last[start:stop]
+        for j in range(stop - start):
             x = x_row[j]
-            v = v_old[j]
-            e = e_old[j]
-            i = i_old[j]
+            v = v_row[j]
+            e = e_row[j]
+            i = i_row[j]
             e0 = decay * e
             e1 = e0 + x
             e2 = v - threshold
@@ -66,17 +56,25 @@ def forward(start, stop, args):
             e15 = e14 - threshold
             e16 = one if e15 > zero else zero
             spike_row[j] = e16
-            v_new[j] = e14
-            e_new[j] = e7
-            i_new[j] = e12
-        if t == x_in.shape[0] - 1:
-            v_last[start:stop] = v_new
-            e_last[start:stop] = e_new
-            i_last[start:stop] = i_new
+            v_row[j] = e14
+            e_row[j] = e7
+            i_row[j] = e12
+        if kept and not streamed:
+            v_kept[t, start:stop] = v_row
+            e_kept[t, start:stop] = e_row
+            i_kept[t, start:stop] = i_row
+        if kept and streamed:
+            stream_out(v_row, v_kept[t, start:stop])
+            stream_out(e_row, e_kept[t, start:stop])
+            stream_out(i_row, i_kept[t, start:stop])
+        if streamed:
+            stream_out(spike_row, spikes[t, start:stop])
+    if streamed:
+        stream_end()
 
 
 def backward(start, stop, args):
-    k, soft, free, detach, traced, g_spikes, g_v_last, g_e_last, g_i_last, x_in, v_first, e_first, i_first, v_kept, e_kept, i_kept, g_v_kept, g_e_kept, g_i_kept, g_x, g_v_first, g_e_first, g_i_first = args
+    k, soft, free, detach, traced, stride, g_spikes, g_v_last, g_e_last, g_i_last, x_in, v_first, e_first, i_first, v_kept, e_kept, i_kept, g_v_kept, g_e_kept, g_i_kept, g_x, g_v_first, g_e_first, g_i_first = args
     zero = k[0]
     one = k[1]
     decay = k[2]
@@ -90,25 +88,21 @@ def backward(start, stop, args):
     c2 = k[10]
     c3 = k[11]
     n0 = x_in.dtype.type(1e+18)
+    g_v_first[start:stop] = g_v_last[start:stop]
+    g_e_first[start:stop] = g_e_last[start:stop]
+    g_i_first[start:stop] = g_i_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
-    g_e_row = g_e_first[start:stop]
-    g_e_row[:] = g_e_last[start:stop]
-    g_e_more = nothing
-    g_i_row = g_i_first[start:stop]
-    g_i_row[:] = g_i_last[start:stop]
-    g_i_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         e_old = e_kept[t - 1, start:stop] if t > 0 else e_first[start:stop]
+        g_e_row = g_e_first[start:stop]
+        g_e_more = g_e_kept[t, start:stop] if traced else nothing
         i_old = i_kept[t - 1, start:stop] if t > 0 else i_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
-            g_e_more = g_e_kept[t, start:stop]
-            g_i_more = g_i_kept[t, start:stop]
+        g_i_row = g_i_first[start:stop]
+        g_i_more = g_i_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]
@@ -175,7 +169,7 @@ def backward(start, stop, args):
 
 
 def backward_sigmoid(start, stop, args):
-    k, soft, free, detach, traced, g_spikes, g_v_last, g_e_last, g_i_last, x_in, v_first, e_first, i_first, v_kept, e_kept, i_kept, g_v_kept, g_e_kept, g_i_kept, g_x, g_v_first, g_e_first, g_i_first = args
+    k, soft, free, detach, traced, stride, g_spikes, g_v_last, g_e_last, g_i_last, x_in, v_first, e_first, i_first, v_kept, e_kept, i_kept, g_v_kept, g_e_kept, g_i_kept, g_x, g_v_first, g_e_first, g_i_first = args
     zero = k[0]
     one = k[1]
     decay = k[2]
@@ -188,25 +182,21 @@ def backward_sigmoid(start, stop, args):
     c1 = k[9]
     c2 = k[10]
     c3 = k[11]
+    g_v_first[start:stop] = g_v_last[start:stop]
+    g_e_first[start:stop] = g_e_last[start:stop]
+    g_i_first[start:stop] = g_i_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
-    g_e_row = g_e_first[start:stop]
-    g_e_row[:] = g_e_last[start:stop]
-    g_e_more = nothing
-    g_i_row = g_i_first[start:stop]
-    g_i_row[:] = g_i_last[start:stop]
-    g_i_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         e_old = e_kept[t - 1, start:stop] if t > 0 else e_first[start:stop]
+        g_e_row = g_e_first[start:stop]
+        g_e_more = g_e_kept[t, start:stop] if traced else nothing
         i_old = i_kept[t - 1, start:stop] if t > 0 else i_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
-            g_e_more = g_e_kept[t, start:stop]
-            g_i_more = g_i_kept[t, start:stop]
+        g_i_row = g_i_first[start:stop]
+        g_i_more = g_i_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]

@@ -10,9 +10,11 @@ import math
 
 import numpy as np
 
+stream_out = stream_end = None  # replaced by what the runtime compiles: see `scans_cpu`
+
 
 def forward(start, stop, args):
-    k, soft, free, detach, kept, x_in, v_first, a_first, wait_first, spikes, v_last, a_last, wait_last, v_kept, a_kept, wait_kept = args
+    k, soft, free, detach, kept, streamed, x_in, v_first, a_first, wait_first, spikes, v_last, a_last, wait_last, v_kept, a_kept, wait_kept = args
     zero = k[0]
     one = k[1]
     rate = k[2]
@@ -26,33 +28,21 @@ def forward(start, stop, args):
     threshold = k[10]
     reset = k[11]
     n0 = x_in.dtype.type(0.015625)
-    size = stop - start
-    v_work = np.empty((2, size), x_in.dtype)
-    v_work[0] = v_first[start:stop]
-    a_work = np.empty((2, size), x_in.dtype)
-    a_work[0] = a_first[start:stop]
-    wait_work = np.empty((2, size), x_in.dtype)
-    wait_work[0] = wait_first[start:stop]
+    v_last[start:stop] = v_first[start:stop]
+    a_last[start:stop] = a_first[start:stop]
+    wait_last[start:stop] = wait_first[start:stop]
+    work = np.empty(stop - start if streamed else 0, x_in.dtype)
     for t in range(x_in.shape[0]):
-        x_row, spike_row = x_in[t, start:stop], spikes[t, start:stop]
-        v_old, v_new = v_work[t % 2], v_work[1 - t % 2]
-        a_old, a_new = a_work[t % 2], a_work[1 - t % 2]
-        wait_old, wait_new = wait_work[t % 2], wait_work[1 - t % 2]
-        if kept:
-            v_new = v_kept[t, start:stop]
-            if t > 0:
-                v_old = v_kept[t - 1, start:stop]
-            a_new = a_kept[t, start:stop]
-            if t > 0:
-                a_old = a_kept[t - 1, start:stop]
-            wait_new = wait_kept[t, start:stop]
-            if t > 0:
-                wait_old = wait_kept[t - 1, start:stop]
-        for j in range(size):
+        x_row = x_in[t, start:stop]
+        spike_row = work if streamed else spikes[t, start:stop]
+        v_row = v_last[start:stop]
+        a_row = a_last[start:stop]
+        wait_row = wait_last[start:stop]
+        for j in range(stop - start):
             x = x_row[j]
-            v = v_old[j]
-            a = a_old[j]
-            wait = wait_old[j]
+            v = v_row[j]
+            a = a_row[j]
+            wait = wait_row[j]
             e0 = dt * n0
             e1 = one if wait > e0 else zero
             e2 = r * x
@@ -76,17 +66,25 @@ def forward(start, stop, args):
             e20 = max(e19, zero)
             e21 = period if e12 > zero else e20
             spike_row[j] = e12
-            v_new[j] = e15
-            a_new[j] = e18
-            wait_new[j] = e21
-        if t == x_in.shape[0] - 1:
-            v_last[start:stop] = v_new
-            a_last[start:stop] = a_new
-            wait_last[start:stop] = wait_new
+            v_row[j] = e15
+            a_row[j] = e18
+            wait_row[j] = e21
+        if kept and not streamed:
+            v_kept[t, start:stop] = v_row
+            a_kept[t, start:stop] = a_row
+            wait_kept[t, start:stop] = wait_row
+        if kept and streamed:
+            stream_out(v_row, v_kept[t, start:stop])
+            stream_out(a_row, a_kept[t, start:stop])
+            stream_out(wait_row, wait_kept[t, start:stop])
+        if streamed:
+            stream_out(spike_row, spikes[t, start:stop])
+    if streamed:
+        stream_end()
 
 
 def backward(start, stop, args):
-    k, soft, free, detach, traced, g_spikes, g_v_last, g_a_last, g_wait_last, x_in, v_first, a_first, wait_first, v_kept, a_kept, wait_kept, g_v_kept, g_a_kept, g_wait_kept, g_x, g_v_first, g_a_first, g_wait_first = args
+    k, soft, free, detach, traced, stride, g_spikes, g_v_last, g_a_last, g_wait_last, x_in, v_first, a_first, wait_first, v_kept, a_kept, wait_kept, g_v_kept, g_a_kept, g_wait_kept, g_x, g_v_first, g_a_first, g_wait_first = args
     zero = k[0]
     one = k[1]
     rate = k[2]
@@ -105,25 +103,21 @@ def backward(start, stop, args):
     c3 = k[15]
     n0 = x_in.dtype.type(0.015625)
     n1 = x_in.dtype.type(1e+18)
+    g_v_first[start:stop] = g_v_last[start:stop]
+    g_a_first[start:stop] = g_a_last[start:stop]
+    g_wait_first[start:stop] = g_wait_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
-    g_a_row = g_a_first[start:stop]
-    g_a_row[:] = g_a_last[start:stop]
-    g_a_more = nothing
-    g_wait_row = g_wait_first[start:stop]
-    g_wait_row[:] = g_wait_last[start:stop]
-    g_wait_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         a_old = a_kept[t - 1, start:stop] if t > 0 else a_first[start:stop]
+        g_a_row = g_a_first[start:stop]
+        g_a_more = g_a_kept[t, start:stop] if traced else nothing
         wait_old = wait_kept[t - 1, start:stop] if t > 0 else wait_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
-            g_a_more = g_a_kept[t, start:stop]
-            g_wait_more = g_wait_kept[t, start:stop]
+        g_wait_row = g_wait_first[start:stop]
+        g_wait_more = g_wait_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]
@@ -194,7 +188,7 @@ def backward(start, stop, args):
 
 
 def backward_sigmoid(start, stop, args):
-    k, soft, free, detach, traced, g_spikes, g_v_last, g_a_last, g_wait_last, x_in, v_first, a_first, wait_first, v_kept, a_kept, wait_kept, g_v_kept, g_a_kept, g_wait_kept, g_x, g_v_first, g_a_first, g_wait_first = args
+    k, soft, free, detach, traced, stride, g_spikes, g_v_last, g_a_last, g_wait_last, x_in, v_first, a_first, wait_first, v_kept, a_kept, wait_kept, g_v_kept, g_a_kept, g_wait_kept, g_x, g_v_first, g_a_first, g_wait_first = args
     zero = k[0]
     one = k[1]
     rate = k[2]
@@ -212,25 +206,21 @@ def backward_sigmoid(start, stop, args):
     c2 = k[14]
     c3 = k[15]
     n0 = x_in.dtype.type(0.015625)
+    g_v_first[start:stop] = g_v_last[start:stop]
+    g_a_first[start:stop] = g_a_last[start:stop]
+    g_wait_first[start:stop] = g_wait_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
-    g_a_row = g_a_first[start:stop]
-    g_a_row[:] = g_a_last[start:stop]
-    g_a_more = nothing
-    g_wait_row = g_wait_first[start:stop]
-    g_wait_row[:] = g_wait_last[start:stop]
-    g_wait_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         a_old = a_kept[t - 1, start:stop] if t > 0 else a_first[start:stop]
+        g_a_row = g_a_first[start:stop]
+        g_a_more = g_a_kept[t, start:stop] if traced else nothing
         wait_old = wait_kept[t - 1, start:stop] if t > 0 else wait_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
-            g_a_more = g_a_kept[t, start:stop]
-            g_wait_more = g_wait_kept[t, start:stop]
+        g_wait_row = g_wait_first[start:stop]
+        g_wait_more = g_wait_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]

@@ -10,9 +10,11 @@ import math
 
 import numpy as np
 
+stream_out = stream_end = None  # replaced by what the runtime compiles: see `scans_cpu`
+
 
 def forward(start, stop, args):
-    k, soft, free, detach, kept, x_in, v_first, u_first, spikes, v_last, u_last, v_kept, u_kept = args
+    k, soft, free, detach, kept, streamed, x_in, v_first, u_first, spikes, v_last, u_last, v_kept, u_kept = args
     zero = k[0]
     one = k[1]
     dt = k[2]
@@ -24,26 +26,18 @@ def forward(start, stop, args):
     n0 = x_in.dtype.type(0.04)
     n1 = x_in.dtype.type(5.0)
     n2 = x_in.dtype.type(140.0)
-    size = stop - start
-    v_work = np.empty((2, size), x_in.dtype)
-    v_work[0] = v_first[start:stop]
-    u_work = np.empty((2, size), x_in.dtype)
-    u_work[0] = u_first[start:stop]
+    v_last[start:stop] = v_first[start:stop]
+    u_last[start:stop] = u_first[start:stop]
+    work = np.empty(stop - start if streamed else 0, x_in.dtype)
     for t in range(x_in.shape[0]):
-        x_row, spike_row = x_in[t, start:stop], spikes[t, start:stop]
-        v_old, v_new = v_work[t % 2], v_work[1 - t % 2]
-        u_old, u_new = u_work[t % 2], u_work[1 - t % 2]
-        if kept:
-            v_new = v_kept[t, start:stop]
-            if t > 0:
-                v_old = v_kept[t - 1, start:stop]
-            u_new = u_kept[t, start:stop]
-            if t > 0:
-                u_old = u_kept[t - 1, start:stop]
-        for j in range(size):
+        x_row = x_in[t, start:stop]
+        spike_row = work if streamed else spikes[t, start:stop]
+        v_row = v_last[start:stop]
+        u_row = u_last[start:stop]
+        for j in range(stop - start):
             x = x_row[j]
-            v = v_old[j]
-            u = u_old[j]
+            v = v_row[j]
+            u = u_row[j]
             e0 = v * v
             e1 = e0 * n0
             e2 = v * n1
@@ -64,15 +58,22 @@ def forward(start, stop, args):
             e17 = d * e10
             e18 = e16 + e17
             spike_row[j] = e10
-            v_new[j] = e11
-            u_new[j] = e18
-        if t == x_in.shape[0] - 1:
-            v_last[start:stop] = v_new
-            u_last[start:stop] = u_new
+            v_row[j] = e11
+            u_row[j] = e18
+        if kept and not streamed:
+            v_kept[t, start:stop] = v_row
+            u_kept[t, start:stop] = u_row
+        if kept and streamed:
+            stream_out(v_row, v_kept[t, start:stop])
+            stream_out(u_row, u_kept[t, start:stop])
+        if streamed:
+            stream_out(spike_row, spikes[t, start:stop])
+    if streamed:
+        stream_end()
 
 
 def backward(start, stop, args):
-    k, soft, free, detach, traced, g_spikes, g_v_last, g_u_last, x_in, v_first, u_first, v_kept, u_kept, g_v_kept, g_u_kept, g_x, g_v_first, g_u_first = args
+    k, soft, free, detach, traced, stride, g_spikes, g_v_last, g_u_last, x_in, v_first, u_first, v_kept, u_kept, g_v_kept, g_u_kept, g_x, g_v_first, g_u_first = args
     zero = k[0]
     one = k[1]
     dt = k[2]
@@ -89,20 +90,17 @@ def backward(start, stop, args):
     n1 = x_in.dtype.type(5.0)
     n2 = x_in.dtype.type(140.0)
     n3 = x_in.dtype.type(1e+18)
+    g_v_first[start:stop] = g_v_last[start:stop]
+    g_u_first[start:stop] = g_u_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
-    g_u_row = g_u_first[start:stop]
-    g_u_row[:] = g_u_last[start:stop]
-    g_u_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         u_old = u_kept[t - 1, start:stop] if t > 0 else u_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
-            g_u_more = g_u_kept[t, start:stop]
+        g_u_row = g_u_first[start:stop]
+        g_u_more = g_u_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]
@@ -162,7 +160,7 @@ def backward(start, stop, args):
 
 
 def backward_sigmoid(start, stop, args):
-    k, soft, free, detach, traced, g_spikes, g_v_last, g_u_last, x_in, v_first, u_first, v_kept, u_kept, g_v_kept, g_u_kept, g_x, g_v_first, g_u_first = args
+    k, soft, free, detach, traced, stride, g_spikes, g_v_last, g_u_last, x_in, v_first, u_first, v_kept, u_kept, g_v_kept, g_u_kept, g_x, g_v_first, g_u_first = args
     zero = k[0]
     one = k[1]
     dt = k[2]
@@ -178,20 +176,17 @@ def backward_sigmoid(start, stop, args):
     n0 = x_in.dtype.type(0.04)
     n1 = x_in.dtype.type(5.0)
     n2 = x_in.dtype.type(140.0)
+    g_v_first[start:stop] = g_v_last[start:stop]
+    g_u_first[start:stop] = g_u_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
-    g_u_row = g_u_first[start:stop]
-    g_u_row[:] = g_u_last[start:stop]
-    g_u_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         u_old = u_kept[t - 1, start:stop] if t > 0 else u_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
-            g_u_more = g_u_kept[t, start:stop]
+        g_u_row = g_u_first[start:stop]
+        g_u_more = g_u_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]

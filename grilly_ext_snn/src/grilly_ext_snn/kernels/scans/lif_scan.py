@@ -10,28 +10,26 @@ import math
 
 import numpy as np
 
+stream_out = stream_end = None  # replaced by what the runtime compiles: see `scans_cpu`
+
 
 def forward(start, stop, args):
-    k, decay_input, soft, free, detach, kept, x_in, v_first, spikes, v_last, v_kept = args
+    k, decay_input, soft, free, detach, kept, streamed, x_in, v_first, spikes, v_last, v_kept = args
     zero = k[0]
     one = k[1]
     rate = k[2]
     rest = k[3]
     threshold = k[4]
     reset = k[5]
-    size = stop - start
-    v_work = np.empty((2, size), x_in.dtype)
-    v_work[0] = v_first[start:stop]
+    v_last[start:stop] = v_first[start:stop]
+    work = np.empty(stop - start if streamed else 0, x_in.dtype)
     for t in range(x_in.shape[0]):
-        x_row, spike_row = x_in[t, start:stop], spikes[t, start:stop]
-        v_old, v_new = v_work[t % 2], v_work[1 - t % 2]
-        if kept:
-            v_new = v_kept[t, start:stop]
-            if t > 0:
-                v_old = v_kept[t - 1, start:stop]
-        for j in range(size):
+        x_row = x_in[t, start:stop]
+        spike_row = work if streamed else spikes[t, start:stop]
+        v_row = v_last[start:stop]
+        for j in range(stop - start):
             x = x_row[j]
-            v = v_old[j]
+            v = v_row[j]
             e0 = v - rest
             e1 = x - e0
             e2 = e1 * rate
@@ -46,13 +44,19 @@ def forward(start, stop, args):
             e11 = e10 if e9 > zero else e7
             e12 = e7 if free else e11
             spike_row[j] = e9
-            v_new[j] = e12
-        if t == x_in.shape[0] - 1:
-            v_last[start:stop] = v_new
+            v_row[j] = e12
+        if kept and not streamed:
+            v_kept[t, start:stop] = v_row
+        if kept and streamed:
+            stream_out(v_row, v_kept[t, start:stop])
+        if streamed:
+            stream_out(spike_row, spikes[t, start:stop])
+    if streamed:
+        stream_end()
 
 
 def backward(start, stop, args):
-    k, decay_input, soft, free, detach, traced, g_spikes, g_v_last, x_in, v_first, v_kept, g_v_kept, g_x, g_v_first = args
+    k, decay_input, soft, free, detach, traced, stride, g_spikes, g_v_last, x_in, v_first, v_kept, g_v_kept, g_x, g_v_first = args
     zero = k[0]
     one = k[1]
     rate = k[2]
@@ -64,15 +68,13 @@ def backward(start, stop, args):
     c2 = k[8]
     c3 = k[9]
     n0 = x_in.dtype.type(1e+18)
+    g_v_first[start:stop] = g_v_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]
@@ -128,7 +130,7 @@ def backward(start, stop, args):
 
 
 def backward_sigmoid(start, stop, args):
-    k, decay_input, soft, free, detach, traced, g_spikes, g_v_last, x_in, v_first, v_kept, g_v_kept, g_x, g_v_first = args
+    k, decay_input, soft, free, detach, traced, stride, g_spikes, g_v_last, x_in, v_first, v_kept, g_v_kept, g_x, g_v_first = args
     zero = k[0]
     one = k[1]
     rate = k[2]
@@ -139,15 +141,13 @@ def backward_sigmoid(start, stop, args):
     c1 = k[7]
     c2 = k[8]
     c3 = k[9]
+    g_v_first[start:stop] = g_v_last[start:stop]
     nothing = np.zeros(stop - start, x_in.dtype)
-    g_v_row = g_v_first[start:stop]
-    g_v_row[:] = g_v_last[start:stop]
-    g_v_more = nothing
     for t in range(x_in.shape[0] - 1, -1, -1):
-        g_row, x_row, g_x_row = g_spikes[t, start:stop], x_in[t, start:stop], g_x[t, start:stop]
+        g_row, x_row, g_x_row = g_spikes[t * stride, start:stop], x_in[t, start:stop], g_x[t, start:stop]
         v_old = v_kept[t - 1, start:stop] if t > 0 else v_first[start:stop]
-        if traced:
-            g_v_more = g_v_kept[t, start:stop]
+        g_v_row = g_v_first[start:stop]
+        g_v_more = g_v_kept[t, start:stop] if traced else nothing
         for j in range(stop - start):
             g_spike, x = g_row[j], x_row[j]
             v = v_old[j]
