@@ -9,8 +9,8 @@ from typing import Any, Final
 from grilly_core.buffer import View, contiguous_spec
 
 __all__ = [
-    "HEAD", "MOST", "SCORES", "Best", "best_scores", "grid", "lines", "mask_of", "mask_step", "most_parts",
-    "parts_for", "power_of_two", "register", "wide",
+    "HEAD", "MOST", "SCORES", "Best", "best_scores", "fewest_parts", "grid", "lines", "mask_of", "mask_step",
+    "most_parts", "parts_for", "power_of_two", "register", "wide",
 ]  # fmt: skip
 
 #: Results of a query that shared memory holds; bodies sort whole rows for more.
@@ -129,6 +129,14 @@ def parts_for(queries: int, rows: int, least: int = _PART) -> int:
     """Return into how many parts `rows` are cut, by numbers alone."""
     wanted = min(-(-_GROUPS // max(queries, 1)), rows // least)
     return max(1, wanted, -(-rows // _LONGEST_PART))
+
+
+def fewest_parts(facts: Any, rows: int, tile: int, turns: int) -> int:
+    """Return into how many parts rows must be cut, of which each `tile` takes so many turns of loops.
+
+    A driver allows some turns, see `Facts`; half of them are for sorting.
+    """
+    return max(1, -(-(-(-rows // tile) * turns) // (facts.max_turns // 2)))
 
 
 def mask_step(mask: Any) -> int:

@@ -21,6 +21,7 @@ from grilly_ext_memory.kernels.best_vulkan import (
     lines,
     mask_of,
     mask_step,
+    most_parts,
     parts_for,
     power_of_two,
     wide,
@@ -56,11 +57,12 @@ class _Decision:
         self.stream, self.rows, self.metric, self.direct = stream, rows, metric, direct
         there, width = rows.shape
         self.slack = (width + 8) * _UNIT
-        self.parts, self.wanted = parts, kept(k)
+        self.wanted = kept(k)
+        self.parts = min(parts, most_parts(self.wanted))
         self.entries = stream.scratch(8 * together * parts * self.wanted)
         self.flags = stream.scratch(4 * together)
-        again = max(_FALLBACK_GROUPS // together, least_parts(stream, there, width))
-        self.again = max(2, min(again, -(-there // TILE)))
+        again = max(_FALLBACK_GROUPS // together, least_parts(stream.facts, there, width))
+        self.again = max(2, min(again, -(-there // TILE), most_parts(k)))
         self.found_again = stream.scratch(8 * together * self.again * k)
 
     def lowest(self, count: int) -> Best:

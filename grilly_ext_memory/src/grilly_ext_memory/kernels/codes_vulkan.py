@@ -11,6 +11,7 @@ from grilly_ext_memory.kernels.best_vulkan import (
     MOST,
     Best,
     best_scores,
+    fewest_parts,
     lines,
     mask_of,
     mask_step,
@@ -28,7 +29,6 @@ _TABLES: Final = struct.Struct("<3Q4I")
 _GROUPS: Final = 1024  # that fill a device some times over
 _ENTRIES: Final = 1 << 24  # that are kept at once, 128 MiB
 _SLICE: Final = 256  # rows that are worth a work group
-_LONGEST_SLICE: Final = 1 << 17
 _MOST_WORDS: Final = 1 << 12
 
 
@@ -62,7 +62,7 @@ def _list_search(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> Non
     if probed == 0:
         _nothing(stream, outs, queries, negate)
         return
-    least = least_parts(stream, there, rows.shape[1])
+    least = least_parts(stream.facts, there, rows.shape[1])
     slices = _slices(count, probed, offsets.shape[0] - 1, there, attrs["k"], least)
 
     def keep(best: Best, first: int, some: int) -> None:
@@ -80,7 +80,7 @@ def _code_search(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> Non
         _nothing(stream, outs, tables, attrs["largest"])
         return
     width = tables.shape[3]
-    least = -(-there // _LONGEST_SLICE)
+    least = fewest_parts(stream.facts, there, 256, length + 64)
     slices = _slices(count, probed, offsets.shape[0] - 1, there, attrs["k"], least)
 
     def keep(best: Best, first: int, some: int) -> None:
@@ -103,7 +103,8 @@ def _code_search(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> Non
 def _hamming(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     queries, rows, mask = ins
     there, words = rows.shape
-    best = Best.of(stream, outs, parts_for(queries.shape[0], there), counts=True)
+    fewest = fewest_parts(stream.facts, there, 256, words + 64)
+    best = Best.of(stream, outs, max(fewest, parts_for(queries.shape[0], there)), counts=True)
     places = (queries, rows, mask)
     push = _BITS.pack(
         *(0 if v is None else stream.address(v) for v in places), there, words, mask_step(mask)
@@ -124,18 +125,29 @@ def _code_tables(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> Non
     stream.launch(pipeline, (groups, 1, 1), push, [queries, books], [outs[0]])
 
 
-def _served_lists(c: Any) -> bool:
+def _served_lists(c: Any, least: int) -> bool:
+    """Whether the parts of a query are not too many to be merged; `least` slices if one list held all rows."""
     offsets, probes = c.ins[2:4]
-    return offsets.shape[0] > 1 and probes.shape[1] <= most_parts(c.attrs["k"]) and c.attrs["k"] <= MOST
+    k = c.attrs["k"]
+    return offsets.shape[0] > 1 and k <= MOST and least * probes.shape[1] <= most_parts(k)
+
+
+def _served_rows(c: Any) -> bool:
+    rows = c.ins[1]
+    return served(c) and _served_lists(c, least_parts(c.runtime.facts, *rows.shape))
 
 
 def _served_codes(c: Any) -> bool:
-    return _served_lists(c) and c.ins[1].shape[1] <= _MOST_WORDS and c.ins[1].shape[0] < 1 << 31
+    there, length = c.ins[1].shape
+    least = fewest_parts(c.runtime.facts, there, 256, length + 64)
+    return there < 1 << 31 and length <= _MOST_WORDS and _served_lists(c, least)
 
 
 def _served_bits(c: Any) -> bool:
-    (count, words), there = c.ins[0].shape, c.ins[1].shape[0]
-    return c.attrs["k"] <= MOST and there < 1 << 31 and words <= _MOST_WORDS and count < 1 << 31
+    (count, words), there, k = c.ins[0].shape, c.ins[1].shape[0], c.attrs["k"]
+    fewest = fewest_parts(c.runtime.facts, there, 256, words + 64)
+    small = k <= MOST and there < 1 << 31 and words <= _MOST_WORDS and count < 1 << 31
+    return small and fewest <= most_parts(k)
 
 
 def _served_tables(c: Any) -> bool:
@@ -145,7 +157,7 @@ def _served_tables(c: Any) -> bool:
 def register(kernels: Any, runtime: Any) -> None:
     """Declare the kernels of this module."""
     floats: dict[str, Any] = {"dtypes": {"f32"}, "layout": "contiguous"}
-    kernels.add("faiss.list_search", _list_search, when=lambda c: served(c) and _served_lists(c), **floats)
+    kernels.add("faiss.list_search", _list_search, when=_served_rows, **floats)
     kernels.add("faiss.code_search", _code_search, when=_served_codes, **floats)
     kernels.add("faiss.code_tables", _code_tables, when=_served_tables, **floats)
     kernels.add(

@@ -7,7 +7,16 @@ from typing import Any, Final
 
 from grilly_core.buffer import View, contiguous_spec
 from grilly_core.dtypes import float32
-from grilly_ext_memory.kernels.best_vulkan import MOST, Best, grid, mask_step, power_of_two, wide
+from grilly_ext_memory.kernels.best_vulkan import (
+    MOST,
+    Best,
+    fewest_parts,
+    grid,
+    mask_step,
+    most_parts,
+    power_of_two,
+    wide,
+)
 
 __all__ = ["METRICS", "TILE", "best_rows", "distances", "least_parts", "matrix", "served"]
 
@@ -51,10 +60,9 @@ def best_rows(
     best.launch(stream, "best_rows", more, push, list(places))
 
 
-def least_parts(stream: Any, rows: int, width: int) -> int:
-    """Return how many parts the driver asks for: a thread may take so many turns of loops."""
-    turns = -(-rows // TILE) * (-(-width // 16) * 12 + 256)
-    return -(-turns // (stream.facts.max_turns // 2))
+def least_parts(facts: Any, rows: int, width: int) -> int:
+    """Return into how many parts rows must be cut that one work group scores exactly."""
+    return fewest_parts(facts, rows, TILE, -(-width // 16) * 12 + 128)
 
 
 def served(c: Any) -> bool:
@@ -68,4 +76,5 @@ def served(c: Any) -> bool:
         and rows.shape[0] < 1 << 31
         and queries.shape[0] < 1 << 20
         and c.attrs.get("k", 1) <= MOST
+        and least_parts(c.runtime.facts, rows.shape[0], rows.shape[1]) <= most_parts(c.attrs.get("k", 1))
     )
