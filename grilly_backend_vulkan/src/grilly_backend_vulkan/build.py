@@ -145,10 +145,9 @@ _ATTENTION_GRAD: Final = {
 #: On cooperative matrices: subgroups of 16 rows, and columns of scores at a time. f32 is taken in parts of bf16.
 _ATTENTION_MATRIX: Final = {64: (4, 64), 128: (8, 64)}
 _ATTENTION_MATRIX_GRAD: Final = {64: (4, 64), 128: (8, 32)}
-_ATTENTION_SPLIT: Final = {
-    "high": ({64: (8, 32), 128: (8, 32)}, {64: (8, 32)}), "f32": ({64: (8, 32), 128: (8, 16)}, {64: (8, 32)}),
-}  # fmt: skip
-_PARTS: Final = {"high": 2, "f32": 3}
+_ATTENTION_SPLIT: Final = {64: (8, 32), 128: (8, 32)}
+_ATTENTION_SPLIT_GRAD: Final = {64: (8, 32)}
+_SPLIT: Final = 2
 
 
 def _attention() -> Iterator[Variant]:
@@ -160,25 +159,25 @@ def _attention() -> Iterator[Variant]:
         for width, numbers in table.items():
             sizes: dict[str, str | int] = dict(zip(_ATTENTION_KEYS, numbers, strict=True))
             yield Variant(f"{source}_{width}", source, {**_typed("f32"), "D": width, **sizes})
-    yield from _attention_matrix(("f16", "bf16"), _ATTENTION_MATRIX, _ATTENTION_MATRIX_GRAD)
-    for code, (table, grad_table) in _ATTENTION_SPLIT.items():
-        parts = _PARTS[code]
-        yield Variant(f"attention_split_{parts}", "attention_split", {**_typed("f32"), "PARTS": parts})
-        yield from _attention_matrix((code,), table, grad_table)
-
-
-def _attention_matrix(
-    codes: tuple[str, ...], table: dict[int, tuple[int, int]], grad_table: dict[int, tuple[int, int]]
-) -> Iterator[Variant]:
-    for kind, sizes in (("", table), ("_query_grad", grad_table), ("_key_grad", grad_table)):
-        for width, (warps, columns) in sizes.items():
+    yield Variant("attention_split", "attention_split", {**_typed("f32"), "PARTS": _SPLIT})
+    halves, split = ("f16", "bf16"), ("high",)
+    for kind, table, codes in (
+        ("", _ATTENTION_MATRIX, halves), ("_query_grad", _ATTENTION_MATRIX_GRAD, halves),
+        ("_key_grad", _ATTENTION_MATRIX_GRAD, halves), ("", _ATTENTION_SPLIT, split),
+        ("_query_grad", _ATTENTION_SPLIT_GRAD, split), ("_key_grad", _ATTENTION_SPLIT_GRAD, split),
+    ):  # fmt: skip
+        for width, (warps, columns) in table.items():
             for code in codes:
-                parts = _PARTS.get(code, 1)
-                factor, stored = ("bf16", "f32") if parts > 1 else (code, code)
-                defines = {**_typed(stored), "D": width, "WARPS": warps, "BC": columns, "PARTS": parts}
-                defines |= {"BRAIN": 1} if factor == "bf16" else {}
-                source = f"attention_matrix{kind}"
-                yield Variant(f"{source}_{code}_{width}", source, defines, ("cooperative_matrix", factor))
+                yield _attention_matrix(f"attention_matrix{kind}", code, width, warps, columns)
+
+
+def _attention_matrix(source: str, code: str, width: int, warps: int, columns: int) -> Variant:
+    factor, stored = ("bf16", "f32") if code == "high" else (code, code)
+    sizes: dict[str, str | int] = {"D": width, "WARPS": warps, "BC": columns}
+    sizes |= {"BRAIN": 1} if factor == "bf16" else {}
+    sizes |= {"PARTS": _SPLIT} if code == "high" else {}
+    needs = ("cooperative_matrix", factor)
+    return Variant(f"{source}_{code}_{width}", source, {**_typed(stored), **sizes}, needs)
 
 
 def _attention_decode() -> Iterator[Variant]:

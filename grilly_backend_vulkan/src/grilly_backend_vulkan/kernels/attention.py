@@ -18,8 +18,8 @@ from grilly_core.layout import contiguous_strides
 
 __all__ = ["TILES", "Lines", "Way", "backward", "constants", "extras", "fits", "forward", "register", "sizes"]
 
-_SIZES: Final = struct.Struct("<5Q6I16iI2fI")
-_SPLIT: Final = struct.Struct("<3Q4I4i")
+_SIZES: Final = struct.Struct("<4Q6I16iI2fI")
+_SPLIT: Final = struct.Struct("<2Q4I4i")
 _CAUSAL: Final = {None: 0, "upper_left": 1, "lower_right": 2}
 
 
@@ -79,10 +79,9 @@ class Lines:
 
     __slots__ = ("steps", "view", "wide")
 
-    def __init__(self, stream: Any, view: Any, way: Way, unusual: Any = None) -> None:
+    def __init__(self, stream: Any, view: Any, way: Way) -> None:
         if way.parts > 1:
-            self.view, self.steps = _split(stream, view, way.parts, unusual)
-            self.wide = True
+            self.view, self.steps, self.wide = _split(stream, view, way.parts)
             return
         self.view, self.steps = view, tuple(view.strides[:3])
         width, each = view.shape[3], way.each
@@ -94,7 +93,7 @@ class Lines:
             self.wide = width % each == 0
 
 
-def _split(stream: Any, view: Any, parts: int, unusual: Any) -> tuple[Any, tuple[int, ...]]:
+def _split(stream: Any, view: Any, parts: int) -> tuple[Any, tuple[int, ...], bool]:
     """Copy f32 to scratch memory, each line as `parts` lines of bf16; see ``attention_split.comp``."""
     *outer, width = view.shape
     eights = width // 8
@@ -102,14 +101,9 @@ def _split(stream: Any, view: Any, parts: int, unusual: Any) -> tuple[Any, tuple
     target = stream.scratch(16 * total * parts)
     near = width == 1 or view.strides[3] == 1
     wide = near and all(n % 4 == 0 for n in (view.offset, *view.strides[:3]))
-    at = 0 if unusual is None else stream.address(unusual)
-    push = _SPLIT.pack(
-        stream.address(target), stream.address(view), at, eights, total, *outer[1:], *view.strides
-    )
-    writes = [target] if unusual is None else [target, unusual]
-    pipeline = stream.pipeline(f"attention_split_{parts}", (wide,))
-    stream.launch(pipeline, groups_for(total, 256), push, [view], writes)
-    return target, contiguous_strides((*outer, width * parts))[:3]
+    push = _SPLIT.pack(stream.address(target), stream.address(view), eights, total, *outer[1:], *view.strides)
+    stream.launch(stream.pipeline("attention_split", (wide,)), groups_for(total, 256), push, [view], [target])
+    return target, contiguous_strides((*outer, width * parts))[:3], True
 
 
 def _scale(attrs: dict[str, Any], width: int) -> float:
@@ -117,18 +111,16 @@ def _scale(attrs: dict[str, Any], width: int) -> float:
     return scale if scale is not None else 1.0 / math.sqrt(width) if width else 1.0
 
 
-def sizes(
-    stream: Any, attrs: dict[str, Any], q: Any, k: Any, v: Any, lines: Any, extra: Any, unusual: Any = None
-) -> int:
+def sizes(stream: Any, attrs: dict[str, Any], q: Any, k: Any, v: Any, lines: Any, extra: Any) -> int:
     """Return the address of what ``attention.glsl`` calls `Sizes`; `lines` are those of q, k, v and the gradient."""
     mask = extra[0]
-    *at, word = (0 if x is None else stream.address(x) for x in (*extra[:3], unusual))
+    at = [0 if x is None else stream.address(x) for x in extra]
     steps = (0,) * 4 if mask is None else tuple(
         0 if n == 1 else s for n, s in zip(mask.shape, mask.strides, strict=True)
     )  # fmt: skip
     p = attrs["dropout"]
     packed = _SIZES.pack(
-        *at, attrs["relative"], word, q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3],
+        *at, attrs["relative"], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3],
         *(s for x in lines for s in x.steps), *steps, math.floor(p * 2.0**32), _scale(attrs, q.shape[3]),
         1.0 / (1.0 - p), q.shape[0],
     )  # fmt: skip
@@ -167,26 +159,26 @@ def _launch(
     stream.launch(pipeline, (across, -(-groups // across), 1), push, reads, writes)
 
 
-def forward(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any], unusual: Any = None) -> None:
-    """Write the output, and the hidden one if it is wanted; see ``idle`` of ``attention.glsl`` for `unusual`."""
+def forward(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    """Write the output, and the hidden one if it is wanted."""
     q, k, v = ins[:3]
     extra = extras(stream, ins[3:])
-    lines = tuple(Lines(stream, x, way, unusual) for x in (q, k, v))
+    lines = tuple(Lines(stream, x, way) for x in (q, k, v))
     width = way.width(q.shape[3], v.shape[3]) if way.subgroup else way.width(v.shape[3])
     name = way.name.format(kind="", width=width)
     pipeline = stream.pipeline(name, constants(way, attrs, lines, extra), way.subgroup)
     groups = q.shape[0] * q.shape[1] * -(-q.shape[2] // way.rows[width])
     views = (outs[0], outs[1] if len(outs) > 1 else None, *(x.view for x in lines))
-    table = sizes(stream, attrs, q, k, v, (*lines, lines[0]), extra, unusual)
-    _launch(stream, pipeline, groups, views, 2, table, (*extra, unusual))
+    table = sizes(stream, attrs, q, k, v, (*lines, lines[0]), extra)
+    _launch(stream, pipeline, groups, views, 2, table, extra)
 
 
-def backward(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any], unusual: Any = None) -> None:
-    """Write the gradients of q, k and v; see ``idle`` of ``attention.glsl`` for `unusual`."""
+def backward(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
+    """Write the gradients of q, k and v."""
     g, q, k, v = ins[:4]
     out, log_sum = (_packed(stream, x) for x in ins[4:6])
     extra = extras(stream, ins[6:])
-    lines = tuple(Lines(stream, x, way, unusual) for x in (q, k, v, g))
+    lines = tuple(Lines(stream, x, way) for x in (q, k, v, g))
     at_q, at_k, at_v, at_g = (x.view for x in lines)
     along = stream.scratch(4 * math.prod(q.shape[:3]))
     width = way.width(q.shape[3], v.shape[3])
@@ -197,8 +189,7 @@ def backward(way: Way, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any], 
         name = way.name.format(kind=kind, width=width)
         pipeline = stream.pipeline(name, constants(way, attrs, lines, extra), way.subgroup)
         groups = x.shape[0] * x.shape[1] * -(-x.shape[2] // way.grad_rows[width])
-        table = sizes(stream, attrs, q, k, v, lines, extra, unusual)
-        _launch(stream, pipeline, groups, views, 2, table, (*extra, unusual))
+        _launch(stream, pipeline, groups, views, 2, sizes(stream, attrs, q, k, v, lines, extra), extra)
 
 
 def fits(way: Way, c: Any, first: int) -> bool:

@@ -79,7 +79,7 @@ void finish(Sizes sizes, uint64_t row, uint query) {
 void main() {
     Sizes sizes = Sizes(push.sizes);
     uint blocks = (sizes.queries + BR - 1u) / BR, head = group_number() / blocks, batch = head / sizes.heads;
-    if (batch >= sizes.batch || idle(sizes, false)) return;
+    if (batch >= sizes.batch) return;
     uint query = (blocks - 1u - group_number() % blocks) * BR;  // the longest first
     enter_batch(sizes, batch);
     enter_head(sizes, head % sizes.heads);

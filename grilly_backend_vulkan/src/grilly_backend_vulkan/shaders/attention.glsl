@@ -8,7 +8,7 @@ layout(constant_id = 2) const bool LENGTHS = false;
 layout(constant_id = 3) const bool DROPOUT = false;
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Sizes {
-    uint64_t mask, lengths, state, relative, unusual;        // the last: a word, see `idle`, or 0
+    uint64_t mask, lengths, state, relative;
     uint heads, groups, queries, keys, width, value_width;   // heads of queries, heads of keys
     int q[3], k[3], v[3], g[3], mask_step[4];                // elements from one (batch, head, position) to the next
     uint limit;                                              // words below it drop a weight
@@ -19,12 +19,6 @@ const float LOG2E = 1.44269504089, LN2 = 0.69314718056;
 
 // Powers of two by the built-in function: its error grows with the exponent, as 2^x itself shrinks.
 float power(float x) { return exp2(x); }
-
-// Whether the launch leaves the work to another one: parts of bf16 serve ordinary numbers, f32 itself serves those that
-// are not finite or nearly so, and a word that splitting leaves tells which it is.
-bool idle(Sizes sizes, bool ordinary) {
-    return sizes.unusual != 0 && (load_u32(sizes.unusual) == 0u) != ordinary;
-}
 
 uint own_batch, own_head;
 uint64_t mask_at, word_block;                                // of the present batch and head

@@ -77,7 +77,7 @@ void walk(Sizes sizes, Lines k, Lines v, uint key) {
 void main() {
     Sizes sizes = Sizes(push.sizes);
     uint blocks = (sizes.keys + BR - 1u) / BR, place_ = group_number() / blocks, batch = place_ / sizes.groups;
-    if (batch >= sizes.batch || idle(sizes, false)) return;
+    if (batch >= sizes.batch) return;
     uint key = group_number() % blocks * BR, group = place_ % sizes.groups, share = sizes.heads / sizes.groups;
     enter_batch(sizes, batch);
     int64_t b = batch, n_ = group;

@@ -80,7 +80,7 @@ void walk(Sizes sizes, uint key, const bool direct) {
 void main() {
     Sizes sizes = Sizes(push.sizes);
     uint blocks = (sizes.keys + BR - 1u) / BR, place = group_number() / blocks, batch = place / sizes.groups;
-    if (batch >= sizes.batch || idle(sizes, true)) return;
+    if (batch >= sizes.batch) return;
     uint key = group_number() % blocks * BR, group = place % sizes.groups, share = sizes.heads / sizes.groups;
     enter_batch(sizes, batch);
     int64_t b = batch, n = group;

@@ -74,7 +74,7 @@ void walk(Sizes sizes, uint query, Lines k, Lines v, const bool direct) {
 void main() {
     Sizes sizes = Sizes(push.sizes);
     uint blocks = (sizes.queries + BR - 1u) / BR, head = group_number() / blocks, batch = head / sizes.heads;
-    if (batch >= sizes.batch || idle(sizes, true)) return;
+    if (batch >= sizes.batch) return;
     uint query = (blocks - 1u - group_number() % blocks) * BR, mine = query + WARP * 16u;
     enter_batch(sizes, batch);
     enter_head(sizes, head % sizes.heads);

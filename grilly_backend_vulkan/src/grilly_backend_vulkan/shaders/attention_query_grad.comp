@@ -33,7 +33,7 @@ void gradients(Sizes sizes, uint query, uint key, bool all) {
 void main() {
     Sizes sizes = Sizes(push.sizes);
     uint blocks = (sizes.queries + BR - 1u) / BR, head = group_number() / blocks, batch = head / sizes.heads;
-    if (batch >= sizes.batch || idle(sizes, false)) return;
+    if (batch >= sizes.batch) return;
     uint query = (blocks - 1u - group_number() % blocks) * BR, l = gl_LocalInvocationIndex;
     enter_batch(sizes, batch);
     enter_head(sizes, head % sizes.heads);

@@ -1,22 +1,19 @@
 #version 460
 // Lines of f32, of any strides, as sums of PARTS factors of bf16: each part is what rounding left of those before it, and
-// the parts of a line follow each other. A word is set to 1 where a number is not finite, or is not as bf16: what is left of
-// it is not a number, and products of parts would not sum to what IEEE 754 says.
+// the parts of a line follow each other.
 #include "types.glsl"
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool WIDE = false;  // eight neighbours are aligned
 layout(push_constant, std430) uniform Push {
-    uint64_t to, from, unusual;
+    uint64_t to, from;
     uint eights, total;       // of a line, and of all
     uint heads, positions;
     int step_[4];             // of batch, head, position and element
 } push;
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer Flag { uint v; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Quads { vec4 v; };
 layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer Words { uvec4 v; };
 
 void main() {
-    bool unusual = false;
     for (uint t = gl_GlobalInvocationID.x; t < push.total; t += gl_NumWorkGroups.x * 256u) {
         uint line = t / push.eights, q = t - line * push.eights;
         uint row = line / push.positions, position = line - row * push.positions;
@@ -34,13 +31,9 @@ void main() {
                 uint bits = float_to_brain(x[j]);
                 part[j / 2u] |= bits << 16u * (j % 2u);
                 x[j] -= uintBitsToFloat(bits << 16);
-                if (is_nan(x[j]) || is_inf(x[j])) {
-                    unusual = true;
-                    x[j] = 0.0;
-                }
+                if (is_nan(x[j]) || is_inf(x[j])) x[j] = 0.0;  // of an infinity nothing is left
             }
             Words(to + uint64_t(p * push.eights) * 16u).v = part;
         }
     }
-    if (unusual && push.unusual != 0) atomicOr(Flag(push.unusual).v, 1u);
 }
