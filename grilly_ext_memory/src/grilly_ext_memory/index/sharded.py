@@ -134,7 +134,12 @@ class ShardedIndex:
         gone = [str(self._file(shard)) for shard in range(self.shards) if not self._file(shard).exists()]
         if gone:
             raise FileNotFoundError(f"ShardedIndex: files of shards are missing: {', '.join(gone)}.")
-        states = self._ask("take", dict.fromkeys(range(self.shards), ()))
+        try:
+            states = self._ask("take", dict.fromkeys(range(self.shards), ()))
+        except ShardError:
+            with contextlib.suppress(ShardError):  # leave nothing open
+                self._ask("close", dict.fromkeys(range(self.shards), ()))
+            raise
         self._counts = {shard: count for shard, (count, _) in states.items()}
         self._next = max(self.index._next, *(following for _, following in states.values()))
         self._opened = True
