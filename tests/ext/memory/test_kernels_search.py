@@ -199,3 +199,15 @@ def test_topk_is_a_stable_sort(device, queries, rows, k, largest, masks, order, 
     want, places = best(scores, mask, k, largest)
     np.testing.assert_array_equal(positions.numpy(), places)
     np.testing.assert_array_equal(values.numpy(), want)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("queries", [2, 30])
+def test_rows_in_half_precision_are_those_numbers_in_float32(device, queries):
+    rng = np.random.default_rng(6)
+    q, x = (rng.standard_normal((n, 20)).astype(np.float16) for n in (queries, 400))
+    halves = (grilly.asarray(z, device=device, dtype=grilly.float16) for z in (q, x))
+    values, positions = search(*halves, k=9, metric="sqeuclidean")
+    want, places = best(exact(q.astype(np.float32), x.astype(np.float32), "sqeuclidean"), None, 9, False)
+    np.testing.assert_array_equal(positions.numpy(), places)
+    np.testing.assert_array_equal(values.numpy(), want)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from grilly_core.dtypes import bool_, int32
+from grilly_core.dtypes import bool_, float32, float64, int32
 from grilly_core.errors import DTypeError, ShapeError
 from grilly_core.ops.math import logical_and, logical_or
 from grilly_core.ops.primitives import (
@@ -35,6 +35,12 @@ __all__ = ["METRICS", "check_lists", "distances", "in_list", "in_lists", "list_s
 Samples = Any
 
 
+def _halves(queries: Tensor, data: Tensor) -> bool:
+    """Whether rows are computed in f32 without being it: then they are cast, and kernels for f32 may serve."""
+    dtypes = {queries.dtype, data.dtype}
+    return float64 not in dtypes and dtypes != {float32}
+
+
 @op("faiss.distances")
 def distances(queries: Tensor, data: Tensor, *, metric: str) -> Tensor:
     """Scores ``(Q, N)`` of `queries` ``(Q, D)`` and `data` ``(N, D)``: "sqeuclidean", "l2", "ip", "cosine" or "l1".
@@ -43,6 +49,9 @@ def distances(queries: Tensor, data: Tensor, *, metric: str) -> Tensor:
     numbers at once beside the result.
     """
     check_rows("faiss.distances", queries, data, metric)
+    if _halves(queries, data):
+        made: Tensor = distances(*working(queries, data), metric=metric)
+        return made
     return scores(*working(queries, data), metric)
 
 
@@ -143,6 +152,9 @@ def search(
     """
     check_rows("faiss.search", queries, data, metric)
     check_k("faiss.search", k)
+    if _halves(queries, data):
+        found: tuple[Tensor, Tensor] = search(*working(queries, data), mask, k=k, metric=metric)
+        return found
     valid = allowed_rows("faiss.search", mask, queries.shape[0], data.shape[0])
     return select(distances(queries, data, metric=metric), valid, k, largest=METRICS[metric])
 
@@ -217,6 +229,10 @@ def list_search(
     check_rows(name, queries, data, metric)
     check_k(name, k)
     check_lists(name, offsets, probes, q)
+    if _halves(queries, data):
+        q32, x32 = working(queries, data)
+        found: tuple[Tensor, Tensor] = list_search(q32, x32, offsets, probes, mask, k=k, metric=metric)
+        return found
     inside = full(shape=(q, n), value=False, dtype=bool_)
     for p in range(probes.shape[1]):
         inside = logical_or(inside, in_list(offsets, probes[:, p], n))
