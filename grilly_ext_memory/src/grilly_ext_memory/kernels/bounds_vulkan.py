@@ -41,6 +41,7 @@ _QUERIES: Final = 1 << 13  # of a block of products
 _UNIT: Final = 2.0**-24
 _FALLBACK_GROUPS: Final = 4096
 _TURNS: Final = {1: 8, 2: 8, 4: 4, 8: 4}  # queries of a pass → rows of a lane
+_LANES: Final = 8  # of a row
 
 
 def kept(k: int) -> int:
@@ -107,8 +108,8 @@ def by_bounds(stream: Any, outs: Any, queries: Any, rows: Any, mask: Any, metric
             *(stream.address(v) for v in (table, some, rows)), count, there, width, decision.slack
         )  # fmt: skip
         aligned = wide(stream, rows, width) and wide(stream, queries, width)
-        pipeline = stream.pipeline("memory.bounds", (METRICS[metric], aligned, at_once, turns))
-        groups = -(-count // at_once) * -(-there // (32 * turns))
+        pipeline = stream.pipeline("memory.bounds", (METRICS[metric], aligned, at_once, turns, _LANES))
+        groups = -(-count // at_once) * -(-there // (256 // _LANES * turns))
         stream.launch(pipeline, grid(groups), push, [some, rows], [table])
         best_scores(stream, decision.lowest(count), table, there, some_mask)
         decision.decide([lines(v, first, count) for v in outs], some, some_mask)

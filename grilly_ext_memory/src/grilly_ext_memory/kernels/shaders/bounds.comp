@@ -1,6 +1,6 @@
 #version 460
 // Lower bounds of the scores of some queries with all rows, from sums in float32: one pass over the rows at the speed of
-// memory. Eight lanes share a row, so that they read neighbours, and each has some rows under way; pieces of sums are
+// memory. Some lanes share a row, so that they read neighbours, and each has several rows under way; pieces of sums are
 // joined in shared memory. NaN marks what is never near; a bound is -infinity where nothing is known.
 #include "types.glsl"
 layout(local_size_x = 256) in;
@@ -8,9 +8,10 @@ layout(constant_id = 0) const uint METRIC = 0;
 layout(constant_id = 1) const bool WIDE = true;    // four columns are aligned, and wholly inside a row
 layout(constant_id = 2) const uint QUERIES = 1;    // of a pass
 layout(constant_id = 3) const uint TURNS = 8;      // rows of a lane
+layout(constant_id = 4) const uint LANES = 8;      // of a row
 layout(push_constant, std430) uniform Push { uint64_t bounds, from, to; uint queries, rows, width; float slack; } push;
 const uint EUCLID = 1, INNER = 2, COSINE = 3, CITY = 4;
-const uint LANES = 8, TOGETHER = 256 / LANES, COLUMNS = 512;
+const uint TOGETHER = 256 / LANES, COLUMNS = 512;
 const uint SUMS = METRIC == INNER ? 2 * QUERIES : METRIC == COSINE ? QUERIES + 1 : QUERIES;
 
 shared vec4 held[QUERIES * COLUMNS / 4];
