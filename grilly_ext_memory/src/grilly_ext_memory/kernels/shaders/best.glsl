@@ -85,6 +85,22 @@ void offer(inout uint64_t given[EACH]) {
     }
 }
 
+// The first of a stream: as many as are wanted are not worse than the worst of the best of each thread, so most of the
+// others need not enter.
+void offer_first(inout uint64_t given[EACH]) {
+    uint64_t least[EACH];
+    [[unroll]] for (uint e = 0u; e < EACH; ++e) least[e] = NOTHING;
+    [[unroll]] for (uint e = 0u; e < EACH; ++e) {
+        if (given[e] >= least[0]) continue;
+        uint64_t other = least[0];
+        least[0] = given[e];
+        given[e] = other;
+    }
+    offer(least);
+    settle();
+    offer(given);
+}
+
 uint64_t entry_at(uint query, uint part, uint i) {
     return push.entries + ((uint64_t(query) * push.parts + part) * push.wanted + i) * 8u;
 }

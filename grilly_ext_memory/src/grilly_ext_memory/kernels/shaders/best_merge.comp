@@ -16,7 +16,8 @@ void main() {
             uint i = first + e * THREADS + gl_LocalInvocationIndex;
             given[e] = i < count ? load_u64(entry_at(query, 0u, i)) : NOTHING;
         }
-        offer(given);
+        if (first == 0u) offer_first(given);
+        else offer(given);
     }
     end_best(query, 0u);
 }

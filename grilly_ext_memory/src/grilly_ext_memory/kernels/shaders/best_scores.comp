@@ -73,7 +73,8 @@ void main() {
             uint64_t entry = entry_of(number_of(NEGATE ? -found[e] : found[e]), push.first + j);
             if (entry < limit && (!MASKED || load_b1(allowed + j) != 0u)) given[e] = entry;
         }
-        offer(given);
+        if (i == start && push.resumed == 0u) offer_first(given);
+        else offer(given);
     }
     end_best(query, part);
 }

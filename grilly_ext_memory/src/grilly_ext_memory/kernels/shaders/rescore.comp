@@ -55,7 +55,8 @@ void merge() {
             uint i = first + e * THREADS + gl_LocalInvocationIndex;
             given[e] = i < count ? load_u64(entry_at(query, 0u, i)) : NOTHING;
         }
-        offer(given);
+        if (first == 0u) offer_first(given);
+        else offer(given);
     }
     settle();
 }
