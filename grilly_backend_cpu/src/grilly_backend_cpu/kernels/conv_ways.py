@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from grilly_backend_cpu.kernels import products
 from grilly_backend_cpu.kernels.windows import padded, taps, windows
 from grilly_backend_cpu.memory import scratch
 
@@ -139,7 +140,7 @@ class ByImage:
         for images in geo.chunks():
             columns, target = self.columns(x[images], geo), out[images]
             for o, k in geo.parts(len(kernels)):
-                np.matmul(kernels[o], columns[:, k], target[:, o])
+                products.matrices(kernels[o], columns[:, k], target[:, o])
         if bias is not None:
             self.move.add_bias(out, bias)
 
@@ -152,7 +153,7 @@ class ByImage:
             else:
                 columns = scratch((len(target), geo.rows * geo.groups, geo.plane), g.dtype)
             for o, k in geo.parts(len(kernels)):
-                np.matmul(kernels[o].T, part[:, o], columns[:, k])
+                products.matrices(kernels[o].T, part[:, o], columns[:, k])
             if not geo.pointwise:
                 self.move.scatter(columns, geo, target)
 
@@ -164,7 +165,7 @@ class ByImage:
         for images in geo.chunks():
             for grad, columns in zip(g[images], self.columns(x[images], geo), strict=True):
                 for o, k in geo.parts(len(total)):
-                    np.matmul(columns[k], grad[o].T, one[:, o])
+                    products.product(columns[k], grad[o].T, one[:, o])
                 np.add(turned, one, turned)
         np.copyto(total, turned.T)
 
@@ -193,7 +194,7 @@ class BatchLast:
             columns = self.columns(x[images], geo)
             product = scratch((len(kernels), columns.shape[1]), x.dtype, 1)
             for o, k in geo.parts(len(kernels)):
-                np.matmul(kernels[o], columns[k], product[o])
+                products.product(kernels[o], columns[k], product[o])
             self.move.to_images(product, bias, out[images])
 
     def input_grad(self, g: Array, kernels: Array, gx: Array, geo: Geometry) -> None:
@@ -202,7 +203,7 @@ class BatchLast:
             matrix = self.matrix(g[images])
             columns = scratch((geo.rows * geo.groups, matrix.shape[1]), g.dtype)
             for o, k in geo.parts(len(kernels)):
-                np.matmul(kernels[o].T, matrix[o], columns[k])
+                products.product(kernels[o].T, matrix[o], columns[k])
             self.move.scatter(columns, geo, gx[images])
 
     def weight_grad(self, g: Array, x: Array, total: Array, geo: Geometry) -> None:
@@ -213,6 +214,6 @@ class BatchLast:
         for images in geo.chunks():
             matrix, columns = self.matrix(g[images]), self.columns(x[images], geo)
             for o, k in geo.parts(len(total)):
-                np.matmul(columns[k], matrix[o].T, one[:, o])
+                products.product(columns[k], matrix[o].T, one[:, o])
             np.add(turned, one, turned)
         np.copyto(total, turned.T)

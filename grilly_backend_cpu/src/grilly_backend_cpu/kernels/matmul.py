@@ -1,4 +1,4 @@
-"""Matrix products: BLAS through NumPy, which takes transposed views as they are and writes into the output."""
+"""Matrix products: compiled tiles for large ones in float32, else BLAS through NumPy; both take transposed views."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from grilly_backend_cpu.kernels import products
 from grilly_backend_cpu.kernels.support import COMPLEX, HALVES, INTEGERS, WIDE, WIDENED
 from grilly_backend_cpu.quiet import quiet_context, quietly
 
@@ -24,9 +25,12 @@ def product(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
         folded = _folded(a)
         if folded is not None:
             first = b[(0,) * (b.ndim - 2)]
-            np.matmul(folded, first, out.reshape(-1, out.shape[-1]))
+            products.product(folded, first, out.reshape(-1, out.shape[-1]))
             return
-    np.matmul(a, b, out)
+    if a.ndim == b.ndim == 2:
+        products.product(a, b, out)
+    else:
+        np.matmul(a, b, out)
 
 
 def _folded(a: NDArray[Any]) -> NDArray[Any] | None:
@@ -40,8 +44,8 @@ def linear(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
 
 
 def _linear(out: NDArray[Any], x: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any] | None) -> None:
-    if x.ndim > 2 and x.shape[-1] and x.flags.c_contiguous and out.size:
-        np.matmul(x.reshape(-1, x.shape[-1]), weight.T, out.reshape(-1, out.shape[-1]))
+    if x.ndim >= 2 and x.shape[-1] and x.flags.c_contiguous and out.size:
+        products.product(x.reshape(-1, x.shape[-1]), weight.T, out.reshape(-1, out.shape[-1]))
     else:
         np.matmul(x, weight.T, out)
     if bias is not None:
