@@ -116,8 +116,6 @@ def test_a_transformer_layer_takes_adapters_at_its_projections(rng):
     model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     x = tensor(rng, 2, 5, 8)
     before = values(model(x))
-    with pytest.raises(ValueError, match="split_attention"):
-        LoRAModel(model, LoRAConfig(2, target_modules=["self_attn"]))
     adapted = LoRAModel(
         split_attention(model), LoRAConfig(2, target_modules=["q_proj", "out_proj", "linear1"])
     )
@@ -126,6 +124,50 @@ def test_a_transformer_layer_takes_adapters_at_its_projections(rng):
     adapted.train()
     adapted(x).sum().backward()
     assert all(p.grad is not None for p in adapted.parameters() if p.requires_grad)
+
+
+def test_one_weight_for_all_projections_takes_an_adapter(rng):
+    """Several at once, merged and brought back bit for bit, and taken out again."""
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    attention, projection = model.self_attn, model.self_attn.out_proj
+    x = tensor(rng, 2, 5, 8)
+    before, weight = values(model(x)), values(attention.in_proj_weight)
+    adapted = LoRAModel(model, LoRAConfig(2, target_modules=["self_attn", "out_proj"]))
+    names = ["self_attn", "self_attn.base_layer.out_proj"]
+    assert list(adapted.lora_layers()) == names
+    assert np.array_equal(values(adapted(x)), before)
+    for layer in adapted.lora_layers().values():
+        cell = layer.adapters["default"].lora_B
+        with grilly.no_grad():
+            cell.copy_(tensor(rng, *cell.shape))
+    adapted.add_adapter("other", LoRAConfig(1, target_modules="all-linear"))
+    assert list(adapted.lora_layers()) == [*names, "linear1", "linear2"]
+    adapted.set_adapter("default")
+    output = values(adapted(x))
+    assert not np.allclose(output, before)
+    adapted(x).sum().backward()
+    assert all((p.grad is not None) == p.requires_grad for p in adapted.parameters())
+    adapted.merge_weights()
+    assert values(adapted(x)) == pytest.approx(output, rel=1e-5, abs=1e-5)
+    adapted.unmerge_weights()
+    assert np.array_equal(values(attention.in_proj_weight), weight)
+    with adapted.disable_adapter():
+        assert np.array_equal(values(adapted(x)), before)
+    plain = adapted.unload()
+    assert plain.self_attn is attention and attention.out_proj is projection
+    assert np.array_equal(values(plain(x)), before)
+
+
+def test_what_one_weight_for_all_projections_cannot_have():
+    def adapted(config, **sizes):
+        return LoRAModel(nn.Sequential(nn.MultiheadAttention(8, 2, **sizes)), config)
+
+    with pytest.raises(ValueError, match="split_attention"):
+        adapted(LoRAConfig(2, target_modules=["0"], use_dora=True))
+    with pytest.raises(ValueError, match="split_attention"):
+        adapted(LoRAConfig(2, target_modules=["0"]), kdim=4)
+    with pytest.warns(UserWarning, match="dropout"):
+        adapted(LoRAConfig(2, dropout=0.1, target_modules=["0"]))
 
 
 def test_wrong_arguments_are_refused():

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 peft = pytest.importorskip("peft")
 stats = pytest.importorskip("scipy.stats")
+safetensors = pytest.importorskip("safetensors.numpy")
 
 from tests.peers.peer_modules import PLACES, need  # noqa: E402
 
@@ -42,7 +43,11 @@ def lines(n):
     return n.Sequential(n.Conv1d(2, 4, 3, padding="same"), n.Conv1d(4, 3, 2))
 
 
-SHAPES = {dense: (4, 6), table: (3, 4), filters: (2, 2, 5, 8), lines: (2, 2, 7)}
+def attention(n):
+    return n.Sequential(n.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True), n.Linear(8, 3))
+
+
+SHAPES = {attention: (2, 5, 8), dense: (4, 6), table: (3, 4), filters: (2, 2, 5, 8), lines: (2, 2, 7)}
 CASES = {
     "dense": (dense, {"target_modules": ["0", "2.0", "3"]}),
     "dense-rslora": (dense, {"target_modules": r".*0", "use_rslora": True}),
@@ -214,3 +219,50 @@ def test_training_follows_pefts(rng, tmp_path):
         steps.step()
         right_steps.step()
         assert loss.item() == pytest.approx(wanted.item(), rel=1e-8)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_fused_projections_have_updated_weights(rng, place):
+    """Oracle: PyTorch's layer with the weights ``W + scaling * B @ A``. peft 0.21 adds that of `out_proj` twice."""
+    need(place)
+    device, dtype, atol, _ = PLACES[place]
+    ours, theirs, x = pair(attention, rng, dtype)
+    model = LoRAModel(ours, LoRAConfig(rank=2, alpha=3, target_modules=["self_attn"])).to(device)
+    randomise(model.parameters(), rng)
+    cells = {n: [torch.tensor(p.detach().numpy(), requires_grad=True) for p in (m.adapters["default"].lora_A,
+             m.adapters["default"].lora_B)] for n, m in model.lora_layers().items()}  # fmt: skip
+    weights = dict(theirs.named_parameters())
+    for name, weight in (("0.self_attn", "in_proj_weight"), ("0.self_attn.base_layer.out_proj", "weight")):
+        a, b = cells[name]
+        key = f"{name}.{weight}".replace("base_layer.", "")
+        weights[key] = weights[key].detach() + 1.5 * b @ a
+    right = torch.func.functional_call(theirs, weights, torch.from_numpy(x))
+    y = model(entered(x, device))
+    agree(y, right, atol)
+    (y * y).sum().backward()
+    (right * right).sum().backward()
+    for name, layer in model.lora_layers().items():
+        for p, q in zip(layer.lora_parameters(), cells[name], strict=True):
+            agree(p.grad, q.grad, 10 * atol)
+    model.merge_weights()
+    agree(model(entered(x, device)), right, 2 * atol)
+
+
+@pytest.mark.parametrize("bias", ["none", "lora_only", "all"])
+def test_files_of_fused_projections_are_pefts(rng, tmp_path, bias):
+    """The same names and shapes, and each reads the other's file."""
+    ours, theirs, _ = pair(attention, rng, "float32")
+    settings = {"target_modules": ["self_attn", "1"], "bias": bias}
+    model = LoRAModel(ours, LoRAConfig(rank=2, alpha=3, **settings))
+    right = peft.get_peft_model(theirs, peft.LoraConfig(r=2, lora_alpha=3, **settings))
+    assert model.get_nb_trainable_parameters() == right.get_nb_trainable_parameters()
+    randomise(model.parameters(), rng)
+    model.save_pretrained(tmp_path / "ours")
+    right.save_pretrained(tmp_path / "theirs")
+    names = [safetensors.load_file(tmp_path / f / "adapter_model.safetensors") for f in ("ours", "theirs")]
+    assert {k: v.shape for k, v in names[0].items()} == {k: v.shape for k, v in names[1].items()}
+    LoRAModel.from_pretrained(attention(nn), tmp_path / "theirs")
+    loaded = peft.PeftModel.from_pretrained(attention(torch.nn), str(tmp_path / "ours"))
+    state = peft.get_peft_model_state_dict(loaded)
+    for key, value in names[0].items():
+        assert (state[key].numpy() == value).all()

@@ -8,6 +8,7 @@ from grilly_core.lora.attention import LoRAAttention, SplitAttention, split_atte
 from grilly_core.lora.config import LoRAConfig
 from grilly_core.lora.conv import LoRAConv
 from grilly_core.lora.counting import calculate_lora_params
+from grilly_core.lora.fused import LoRAMultiheadAttention
 from grilly_core.lora.layer import LoRALayer
 from grilly_core.lora.linear import LoRAEmbedding, LoRALinear, apply_lora_to_linear
 from grilly_core.lora.model import LoRAModel, get_peft_model
@@ -15,6 +16,6 @@ from grilly_core.lora.saved import SavedModule
 
 __all__ = [
     "Adapter", "LoRAAttention", "LoRAConfig", "LoRAConv", "LoRAEmbedding", "LoRALayer", "LoRALinear", "LoRAModel",
-    "SavedModule", "SplitAttention", "apply_lora_to_linear", "calculate_lora_params", "get_peft_model",
-    "load_checkpoint", "save_checkpoint", "split_attention",
+    "LoRAMultiheadAttention", "SavedModule", "SplitAttention", "apply_lora_to_linear", "calculate_lora_params",
+    "get_peft_model", "load_checkpoint", "save_checkpoint", "split_attention",
 ]  # fmt: skip

@@ -44,6 +44,7 @@ class LoRALayer(Module):
 
     out_axis: ClassVar[int] = 0  # of the weight: where its vectors, whose lengths DoRA learns, are counted
     lookup: ClassVar[bool] = False  # whether inputs are ids
+    weight_name: ClassVar[str] = "weight"  # of what is updated, in the base layer
     base_layer: Any
     _original: Any
 
@@ -76,6 +77,21 @@ class LoRALayer(Module):
 
     def _along(self, factors: Tensor, output: Tensor) -> Tensor:
         """Reshape a factor for each weight vector so that it multiplies outputs."""
+        raise NotImplementedError
+
+    # -- layers inside, which get adapters of their own ------------------------------------------------------
+
+    def inner_layers(self) -> Iterator[tuple[str, Module]]:
+        """Yield layers of the base layer that are adapted with it, by their names below this one."""
+        return iter(())
+
+    def substitute_inner(self, new: Module) -> None:
+        """Put another layer in the place of the one inside."""
+        raise NotImplementedError
+
+    @staticmethod
+    def wrap_inner(layer: Module) -> LoRALayer:
+        """Return the layer inside as one that takes adapters."""
         raise NotImplementedError
 
     # -- adapters ------------------------------------------------------------------------------------------
@@ -156,7 +172,7 @@ class LoRALayer(Module):
     def forward(self, input: Any) -> Tensor:
         """Add the active adapters' updates to the base layer's output."""
         if not isinstance(input, Tensor):
-            input = as_tensor(input) if self.lookup else as_tensor(input, self.base_layer.weight)
+            input = as_tensor(input) if self.lookup else as_tensor(input, self._present)
         base: Tensor = self.base_layer(input)
         if self.merged or not self._enabled:
             return base
@@ -199,9 +215,15 @@ class LoRALayer(Module):
         return (factors - 1.0) * weight + factors * update
 
     @property
+    def _present(self) -> Tensor:
+        """The weight that the base layer has now."""
+        found: Tensor = getattr(self.base_layer, self.weight_name)
+        return found
+
+    @property
     def original_weight(self) -> Tensor:
         """The weight without updates, merged or not."""
-        found: Tensor = self.base_layer.weight if self._original is None else self._original
+        found: Tensor = self._present if self._original is None else self._original
         return found
 
     @property
@@ -209,8 +231,7 @@ class LoRALayer(Module):
         """The weight with the active updates, which gradients flow through; without the adapters' dropout."""
         kept = self.original_weight
         if self.merged or not self._enabled or not self._mix:
-            found: Tensor = self.base_layer.weight
-            return found
+            return self._present
         total = kept.to(self.adapters[next(iter(self._mix))].lora_A.dtype)
         for name, share in self._mix.items():
             total = total + self._change(self.adapters[name]) * share
@@ -250,17 +271,17 @@ class LoRALayer(Module):
 
     def _install(self, weight: Tensor) -> None:
         # A cell of its own: a weight that another layer shares must not change there.
-        self.__dict__["_original"] = self.base_layer.weight
-        self.base_layer.weight = Parameter(weight, requires_grad=False)
+        self.__dict__["_original"] = self._present
+        setattr(self.base_layer, self.weight_name, Parameter(weight, requires_grad=False))
 
     def unmerge_weights(self) -> None:
         """Bring the original weight back, bit for bit."""
         if not self.merged:
             warnings.warn("unmerge_weights: nothing is merged.", UserWarning, stacklevel=2)
             return
-        original, merged = self._original, self.base_layer.weight
+        original, merged = self._original, self._present
         state.move(original, merged.device, merged.dtype)  # where the layer went meanwhile
-        self.base_layer.weight = original
+        setattr(self.base_layer, self.weight_name, original)
         self.__dict__["_original"] = None
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> state.IncompatibleKeys:

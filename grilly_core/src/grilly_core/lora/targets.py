@@ -11,9 +11,11 @@ from typing import Any
 from grilly_core.lora.adapter import Adapter
 from grilly_core.lora.config import LoRAConfig
 from grilly_core.lora.conv import LoRAConv
+from grilly_core.lora.fused import LoRAMultiheadAttention
 from grilly_core.lora.layer import LoRALayer
 from grilly_core.lora.linear import LoRAEmbedding, LoRALinear
 from grilly_core.lora.saved import SavedModule
+from grilly_core.nn.attention import MultiheadAttention
 from grilly_core.nn.conv import _Conv
 from grilly_core.nn.linear import Embedding, Linear
 from grilly_core.nn.module import Module
@@ -21,7 +23,9 @@ from grilly_core.nn.parameter import Parameter
 
 __all__ = ["Plan", "biases", "outer_modules", "plan", "substitute"]
 
-_KINDS: tuple[tuple[type, Any], ...] = ((Linear, LoRALinear), (Embedding, LoRAEmbedding), (_Conv, LoRAConv))
+_KINDS: tuple[tuple[type, Any], ...] = (
+    (Linear, LoRALinear), (Embedding, LoRAEmbedding), (_Conv, LoRAConv), (MultiheadAttention, LoRAMultiheadAttention)
+)  # fmt: skip
 
 
 @dataclass
@@ -35,7 +39,7 @@ class Plan:
 def outer_modules(
     model: Module, prefix: str = "", seen: set[int] | None = None
 ) -> Iterator[tuple[str, Module]]:
-    """Yield the modules below with their names, but nothing inside adapted layers and saved modules."""
+    """Yield the modules below with their names; inside adapted layers only what is adapted with them."""
     seen = set() if seen is None else seen
     for name, child in model._of_kind("module"):
         if id(child) in seen:
@@ -43,7 +47,9 @@ def outer_modules(
         seen.add(id(child))
         path = f"{prefix}.{name}" if prefix else name
         yield path, child
-        if not isinstance(child, LoRALayer | SavedModule):
+        if isinstance(child, LoRALayer):
+            yield from ((f"{path}.{inner}", part) for inner, part in child.inner_layers())
+        elif not isinstance(child, SavedModule):
             yield from outer_modules(child, path, seen)
 
 
@@ -58,7 +64,7 @@ def named(names: str | Sequence[str] | None, key: str) -> bool:
 
 def plan(model: Module, config: LoRAConfig) -> Plan:
     """Find what `config` names and build the adapters; the model is not changed."""
-    made = Plan()
+    made, taken = Plan(), set[int]()  # layers inside others that have their adapters
     modules = dict(outer_modules(model))
     for name, module in modules.items():
         inside = any(name.startswith(f"{outer}.") for outer in made.copies)
@@ -67,9 +73,14 @@ def plan(model: Module, config: LoRAConfig) -> Plan:
             made.copies[name] = (module, saved, saved.copied())
     for name, module in modules.items():
         inside = any(f"{name}.".startswith(f"{outer}.") for outer in made.copies)
-        if not inside and _targeted(config, name, module):
+        if not inside and id(module) not in taken and _targeted(config, name, module):
             layer = module if isinstance(module, LoRALayer) else _adapted(name, module)
-            made.layers[name] = (module, layer, layer.make_adapter(config.for_module(name)))
+            settings = config.for_module(name)
+            made.layers[name] = (module, layer, layer.make_adapter(settings))
+            for inner, part in layer.inner_layers():
+                wrapped = part if isinstance(part, LoRALayer) else layer.wrap_inner(part)
+                made.layers[f"{name}.{inner}"] = (part, wrapped, wrapped.make_adapter(settings))
+                taken.add(id(part))
     _check_found(config, modules, made)
     return made
 
@@ -94,8 +105,8 @@ def _adapted(name: str, module: Module) -> LoRALayer:
             made: LoRALayer = wrapper.around(module)
             return made
     raise ValueError(
-        f"target_modules: {name!r} is a {type(module).__name__}, which takes no adapter; only Linear, Embedding and "
-        "the convolutions do (split_attention() makes the projections of a MultiheadAttention such layers)."
+        f"target_modules: {name!r} is a {type(module).__name__}, which takes no adapter; only Linear, Embedding, "
+        "the convolutions and MultiheadAttention do."
     )
 
 
@@ -118,6 +129,10 @@ def _check_found(config: LoRAConfig, modules: Mapping[str, Module], made: Plan) 
 def substitute(model: Module, changes: Mapping[int, Module]) -> None:
     """Put modules in the places of others, given by the `id` of what stands there, wherever those are used."""
     for _, module in [("", model), *outer_modules(model)]:
+        if isinstance(module, LoRALayer):
+            for _, part in module.inner_layers():
+                if id(part) in changes:
+                    module.substitute_inner(changes[id(part)])
         if isinstance(module, LoRALayer | SavedModule):
             continue
         for name, child in list(module._of_kind("module")):
@@ -154,7 +169,11 @@ def biases(model: Module, kind: str, planned: Plan | None = None) -> dict[str, P
         return found
     made = planned or Plan()
     copied = tuple(f"{name}." for name in made.copies)
-    for name, module in [("", model), *outer_modules(model)]:
+    future = {
+        id(old): name for name, (old, _, _) in made.layers.items()
+    }  # layers inside others get new names
+    for present, module in [("", model), *outer_modules(model)]:
+        name = future.get(id(module), present)
         holder = made.layers[name][1] if name in made.layers else module
         if isinstance(holder, LoRALayer):
             if holder.bias is not None:
