@@ -1,16 +1,14 @@
-// The best of a stream. A work group holds KEEP entries in rising order, and behind them those that wait to be sorted in;
-// what is not better than the last wanted one does not enter. An entry is a score in sorting order above a position, so of
-// equal scores the lower position comes first, in whatever order they come.
-#include "types.glsl"
+// The best of a stream. A work group holds KEEP entries in rising order, and behind them those that wait to be sorted
+// in; what is not better than the last wanted one does not enter. An entry is a score in sorting order above a
+// position, so of equal scores the lower position comes first, in whatever order they come.
+// The push constants of who includes this begin with the addresses of values and positions, both [queries, wanted], and
+// of entries, [queries, parts, wanted], and with these numbers.
 layout(local_size_x = THREADS) in;
 layout(constant_id = 0) const uint KEEP = 16;       // a power of two, at least as many as wanted
 layout(constant_id = 1) const uint SPACE = 512;     // a power of two, at least 2 KEEP
 layout(constant_id = 2) const bool NEGATE = false;  // scores were turned around, so that small ones are near
 layout(constant_id = 3) const bool COUNTS = false;  // scores are whole numbers
 layout(constant_id = 4) const bool LAST = true;     // results are written, not entries to be merged
-
-// Entries are packed as [queries, parts, wanted], values and positions as [queries, wanted].
-layout(push_constant, std430) uniform Push { uint64_t values, positions, entries; uint queries, wanted, parts; MEMBERS } push;
 
 const uint64_t NOTHING = 0xffffffffffffffffUL;
 shared uint64_t held[SPACE];

@@ -2,7 +2,13 @@
 // The rows of a part that differ from a query in the fewest bits.
 #define THREADS 256
 #define EACH 1
-#define MEMBERS uint64_t from, to, mask; uint rows, words, mask_rows;
+#include "types.glsl"
+layout(push_constant, std430) uniform Push {
+    uint64_t values, positions, entries;
+    uint queries, wanted, parts;
+    uint64_t from, to, mask;
+    uint rows, words, mask_rows;
+} push;
 #include "best.glsl"
 layout(constant_id = 5) const bool WIDE = false;  // rows are whole groups of four words
 
@@ -14,7 +20,8 @@ uint apart(uint64_t query, uint64_t row) {
             count += uint(bits.x + bits.y + bits.z + bits.w);
         }
     } else {
-        for (uint w = 0u; w < push.words; ++w) count += uint(bitCount(load_u32(query + w * 4u) ^ load_u32(row + w * 4u)));
+        for (uint w = 0u; w < push.words; ++w)
+            count += uint(bitCount(load_u32(query + w * 4u) ^ load_u32(row + w * 4u)));
     }
     return count;
 }

@@ -1,9 +1,15 @@
 #version 460
-// The best coded rows for one query, of a slice of a list that it probes: a row scores the sum of the entries of a table
-// that its codes pick, in order.
+// The best coded rows for one query, of a slice of a list that it probes: a row scores the sum of the entries of a
+// table that its codes pick, in order.
 #define THREADS 256
 #define EACH 1
-#define MEMBERS uint64_t tables, codes, mask, offsets, probes; uint rows, bytes, width, mask_rows, lists, probed, slices;
+#include "types.glsl"
+layout(push_constant, std430) uniform Push {
+    uint64_t values, positions, entries;
+    uint queries, wanted, parts;
+    uint64_t tables, codes, mask, offsets, probes;
+    uint rows, bytes, width, mask_rows, lists, probed, slices;
+} push;
 #include "best.glsl"
 #include "lists.glsl"
 layout(constant_id = 5) const uint HELD = 1;       // numbers of a table; 1 if shared memory does not hold them
@@ -36,7 +42,8 @@ void main() {
     uint64_t table = push.tables
         + (uint64_t(query) * push.probed + part / push.slices) * push.bytes * push.width * 4u;
     if (range.x < range.y)
-        for (uint i = gl_LocalInvocationIndex; HELD > 1u && i < HELD; i += THREADS) table_[i] = load_f32(table + uint64_t(i) * 4u);
+        for (uint i = gl_LocalInvocationIndex; HELD > 1u && i < HELD; i += THREADS)
+            table_[i] = load_f32(table + uint64_t(i) * 4u);
     barrier();
     for (uint first = range.x; first < range.y; first += THREADS) {
         uint row = first + gl_LocalInvocationIndex;

@@ -2,7 +2,12 @@
 // The best of entries that parts have left, or only of those queries that are flagged.
 #define THREADS 256
 #define EACH 4
-#define MEMBERS uint64_t flags;
+#include "types.glsl"
+layout(push_constant, std430) uniform Push {
+    uint64_t values, positions, entries;
+    uint queries, wanted, parts;
+    uint64_t flags;
+} push;
 #include "best.glsl"
 
 void main() {

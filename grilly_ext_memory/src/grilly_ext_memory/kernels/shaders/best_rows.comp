@@ -5,7 +5,13 @@
 #define EACH 1
 #define QUERIES 1
 #define FIRST_ID 5
-#define MEMBERS uint64_t from, to, mask, offsets, probes, flags; uint rows, width, mask_rows, lists, probed, slices;
+#include "types.glsl"
+layout(push_constant, std430) uniform Push {
+    uint64_t values, positions, entries;
+    uint queries, wanted, parts;
+    uint64_t from, to, mask, offsets, probes, flags;
+    uint rows, width, mask_rows, lists, probed, slices;
+} push;
 #include "best.glsl"
 #include "exact.glsl"
 #include "lists.glsl"

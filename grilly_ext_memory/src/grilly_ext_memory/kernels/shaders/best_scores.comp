@@ -3,7 +3,14 @@
 // bounds of scores from products of queries with rows.
 #define THREADS 256
 #define EACH 8
-#define MEMBERS uint64_t scores, mask, weights, factors; uint rows, first, mask_rows, resumed; float base;
+#include "types.glsl"
+layout(push_constant, std430) uniform Push {
+    uint64_t values, positions, entries;
+    uint queries, wanted, parts;
+    uint64_t scores, mask, weights, factors;
+    uint rows, first, mask_rows, resumed;
+    float base;
+} push;
 #include "best.glsl"
 layout(constant_id = 5) const uint KIND = 0;      // of the bound, see `weigh.comp`
 layout(constant_id = 6) const bool WIDE = true;   // four neighbours are aligned
@@ -44,7 +51,8 @@ void main() {
     if (query >= push.queries) return;
     begin_best();
     if (push.resumed != 0u) {
-        for (uint i = gl_LocalInvocationIndex; i < push.wanted; i += THREADS) held[i] = load_u64(entry_at(query, part, i));
+        for (uint i = gl_LocalInvocationIndex; i < push.wanted; i += THREADS)
+            held[i] = load_u64(entry_at(query, part, i));
         barrier();
         if (gl_LocalInvocationIndex == 0u) worst = held[push.wanted - 1u];
         barrier();

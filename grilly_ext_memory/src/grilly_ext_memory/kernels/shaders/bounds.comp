@@ -1,7 +1,7 @@
 #version 460
-// Lower bounds of the scores of some queries with all rows, from sums in float32: one pass over the rows at the speed of
-// memory. Some lanes share a row, so that they read neighbours, and each has several rows under way; pieces of sums are
-// joined in shared memory. NaN marks what is never near; a bound is -infinity where nothing is known.
+// Lower bounds of the scores of some queries with all rows, from sums in float32: one pass over the rows at the speed
+// of memory. Some lanes share a row, so that they read neighbours, and each has several rows under way; pieces of sums
+// are joined in shared memory. NaN marks what is never near; a bound is -infinity where nothing is known.
 #include "types.glsl"
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint METRIC = 0;

@@ -50,8 +50,8 @@ double rest_of(double x, double a, double b) {
     precise double rest = (x - p) - e;
     return rest;
 }
-// What a device promises of roots and quotients may be less than float64: a step of correction, from an exact rest, makes
-// them right and leaves what is right as it is.
+// What a device promises of roots and quotients may be less than float64: a step of correction, from an exact rest,
+// makes them right and leaves what is right as it is.
 double root(double x) {
     double s = sqrt(x);
     if (!(s > 1e-150LF && s < 1e150LF)) return s;
@@ -104,17 +104,22 @@ void score_rows(uint count, uint width, out float found[QUERIES]) {
             vec4 four = tile[l * PITCH + c];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                 double x = double(four[j]);
-                [[unroll]] for (uint r = 0u; r < QUERIES; ++r) add_term(total[r], queries_held[r * COLUMNS + c * 4u + j], x);
+                [[unroll]] for (uint r = 0u; r < QUERIES; ++r)
+                    add_term(total[r], queries_held[r * COLUMNS + c * 4u + j], x);
                 if (METRIC == COSINE) add_term(xx, x, x);
             }
         }
         if (METRIC == COSINE && l < QUERIES)
-            for (uint c = 0u; c < COLUMNS; ++c) add_term(qq, queries_held[l * COLUMNS + c], queries_held[l * COLUMNS + c]);
+            for (uint c = 0u; c < COLUMNS; ++c) {
+                double q = queries_held[l * COLUMNS + c];
+                add_term(qq, q, q);
+            }
     }
     if (METRIC == COSINE) {
         if (l < QUERIES) lengths[l] = qq;
         barrier();
     }
-    [[unroll]] for (uint r = 0u; r < QUERIES; ++r) found[r] = score_from(total[r], METRIC == COSINE ? lengths[r] : 0.0LF, xx);
+    [[unroll]] for (uint r = 0u; r < QUERIES; ++r)
+        found[r] = score_from(total[r], METRIC == COSINE ? lengths[r] : 0.0LF, xx);
     barrier();  // the next rows may come
 }

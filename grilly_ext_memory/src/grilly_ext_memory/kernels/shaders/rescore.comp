@@ -7,7 +7,15 @@
 #define EACH 4
 #define QUERIES 1
 #define FIRST_ID 5
-#define MEMBERS uint64_t from, to, flags; uint width, results; float slack; uint direct;
+#include "types.glsl"
+layout(push_constant, std430) uniform Push {
+    uint64_t values, positions, entries;
+    uint queries, wanted, parts;
+    uint64_t from, to, flags;
+    uint width, results;
+    float slack;
+    uint direct;
+} push;
 #include "best.glsl"
 #include "exact.glsl"
 shared double partial[THREADS];
@@ -60,18 +68,18 @@ void merge() {
     }
     settle();
 }
-// Put exact scores in the place of bounds; returns how many there are.
-uint score_held() {
+// Put exact scores in the place of bounds.
+void score_held() {
     uint l = gl_LocalInvocationIndex, there = 0u;
     for (uint i = 0u; i < push.wanted; ++i) there += uint(held[i] != NOTHING);
     for (first_entry = 0u; first_entry < there; first_entry += TILE) {
         float found[1];
         score_rows(min(TILE, there - first_entry), push.width, found);
         uint i = first_entry + l;
-        if (l < TILE && i < there) held[i] = is_nan(found[0]) ? NOTHING : entry_of(number_of(found[0]), place_in(held[i]));
+        if (l < TILE && i < there)
+            held[i] = is_nan(found[0]) ? NOTHING : entry_of(number_of(found[0]), place_in(held[i]));
         barrier();
     }
-    return there;
 }
 
 void main() {

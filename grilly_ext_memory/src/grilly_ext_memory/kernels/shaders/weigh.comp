@@ -32,7 +32,8 @@ vec4 four_at(uint64_t at, uint d) {
 
 void main() {
     uint l = gl_LocalInvocationIndex, lane = l % LANES;
-    for (uint first = gl_WorkGroupID.x * TOGETHER * TURNS; first < push.rows; first += gl_NumWorkGroups.x * TOGETHER * TURNS) {
+    const uint each = TOGETHER * TURNS;
+    for (uint first = gl_WorkGroupID.x * each; first < push.rows; first += gl_NumWorkGroups.x * each) {
         double sums[TURNS];
         [[unroll]] for (uint t = 0u; t < TURNS; ++t) sums[t] = 0.0LF;
         for (uint d = lane * 4u; d < push.width; d += LANES * 4u) {
@@ -46,7 +47,7 @@ void main() {
         }
         [[unroll]] for (uint t = 0u; t < TURNS; ++t) pieces[(t * TOGETHER + l / LANES) * (LANES + 1u) + lane] = sums[t];
         barrier();
-        if (l < TOGETHER * TURNS && first + l < push.rows) {
+        if (l < each && first + l < push.rows) {
             double sum = 0.0LF;
             [[unroll]] for (uint i = 0u; i < LANES; ++i) sum += pieces[l * (LANES + 1u) + i];
             store_f32(push.to + uint64_t(first + l) * 4u, weight_of(sum));
