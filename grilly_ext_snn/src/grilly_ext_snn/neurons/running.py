@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from grilly_core.ops.creation import full_like
 from grilly_core.ops.math import ge
 from grilly_core.ops.primitives import exp, lt, maximum, minimum, where
 from grilly_core.tensor import Tensor
@@ -25,12 +26,18 @@ def _of_two(function: Callable[..., Value], plain: Callable[..., Value]) -> Call
     return lambda a, b: function(a, b) if isinstance(a, Tensor) or isinstance(b, Tensor) else plain(a, b)
 
 
+def _where(condition: Tensor, a: Value, b: Value, like: Value) -> Value:
+    """Choose; two numbers become what `like` is, since alone they would be float32."""
+    a = a if isinstance(a, Tensor) or isinstance(b, Tensor) else full_like(like, a)
+    return where(condition, a, b)
+
+
 def _above(a: Value, b: Value) -> Value:
-    return where(lt(b, a), 1.0, 0.0)
+    return _where(lt(b, a), 1.0, 0.0, a if isinstance(a, Tensor) else b)
 
 
 def _spike(distance: Value) -> Value:
-    return where(ge(distance, 0.0), 1.0, 0.0)
+    return _where(ge(distance, 0.0), 1.0, 0.0, distance)
 
 
 def _choice(condition: Value, a: Value, b: Value) -> Value:
@@ -38,7 +45,7 @@ def _choice(condition: Value, a: Value, b: Value) -> Value:
         return a if condition else b
     if not isinstance(condition, Tensor):
         return a if condition > 0 else b
-    return where(lt(0.0, condition), a, b)
+    return _where(lt(0.0, condition), a, b, condition)
 
 
 _RULES: Final[dict[str, Callable[..., Value]]] = {

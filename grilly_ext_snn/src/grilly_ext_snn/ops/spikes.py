@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grilly_core.ops._typing import Attrs, Needs, Samples, Tensors
+from grilly_core.ops.creation import ones_like
 from grilly_core.ops.math import ge
 from grilly_core.ops.primitives import where
 from grilly_core.opspec import op
@@ -24,7 +25,8 @@ def spike(distance: Tensor, *, surrogate: str = "atan", alpha: float = 2.0) -> T
 
 
 def _fired(distance: Any) -> Tensor:
-    result: Tensor = where(ge(distance, 0.0), 1.0, 0.0)
+    # Two numbers alone would be float32, whatever the distance is.
+    result: Tensor = where(ge(distance, 0.0), ones_like(distance), 0.0)
     return result
 
 
