@@ -24,7 +24,7 @@ X = np.random.default_rng(0).random((20, 3, 5)) * 0.9
 
 
 class DoubleATan(snn.surrogate.ATan):
-    """snnTorch's surrogate, whose spikes, and so the gradients that reach them, are float32 whatever the membrane is."""
+    """snnTorch's surrogate, with spikes of the dtype of the membrane: its own are float32, and so their gradients."""
 
     @staticmethod
     def forward(ctx, distance, alpha):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import grilly_core as grilly
 import pytest
+
+import grilly_core as grilly
 from grilly_ext_snn.functional.nets import reset_net
 from grilly_ext_snn.nn import nodes
 from grilly_ext_snn.ops.spikes import spike
