@@ -69,6 +69,13 @@ class CpuRuntime:
     scratch = staticmethod(scratch)
     empty = staticmethod(blocks.empty)
 
+    @staticmethod
+    def product(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write ``a @ b`` for two matrices of one type; `out` overlaps neither."""
+        from grilly_backend_cpu.kernels import products  # which the package's other kernels come with
+
+        products.product(a, b, out)
+
     @property
     def has_numba(self) -> bool:
         """Whether Numba is installed."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from grilly_backend_cpu.fast.microkernel import LANES, square_turner, tile_of, tile_shape
 from grilly_backend_cpu.jit import Jit, njit, split
 
-__all__ = ["multiply", "serves"]
+__all__ = ["multiply", "pack_strips", "serves"]
 
 Array = NDArray[Any]
 _DEPTH: Final = 256  # of a block: a strip of the right factor then stays in the first cache
@@ -158,6 +158,24 @@ def _oriented(x: Array) -> tuple[Array, bool]:
     if x.strides[0] == x.itemsize:
         return x.T, True
     return np.ascontiguousarray(x), False
+
+
+@njit
+def _pack_all(start: int, stop: int, args: Any) -> None:
+    b, turned, strips = args
+    depth, wide = strips.shape[1], strips.shape[2]
+    columns = b.shape[0] if turned else b.shape[1]
+    for s in range(start, stop):
+        few = min(wide, columns - s * wide)
+        _pack_strips(b, turned, s * wide, few, 0, depth, strips[s : s + 1])
+
+
+_run_pack_all = split(_pack_all)
+
+
+def pack_strips(b: Array, turned: bool, strips: Array) -> None:
+    """Fill strips ``(count, depth, width)`` with the columns of `b`, or of its transpose, zero beyond."""
+    _run_pack_all(len(strips), max(1, (1 << 16) // (strips.shape[1] * strips.shape[2])), (b, turned, strips))
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:

@@ -10,7 +10,10 @@ from typing import Any, Final
 from grilly_backend_cpu.fast.maths import sigmoid32, tanh32
 from grilly_backend_cpu.jit import njit, split
 
-__all__ = ["gru_step", "gru_step_vjp", "lstm_step", "lstm_step_vjp", "rnn_step", "rnn_step_vjp"]
+__all__ = [
+    "gru_cells", "gru_cells_vjp", "lstm_cells", "lstm_cells_vjp", "lstm_step", "lstm_step_vjp", "rnn_cells",
+    "rnn_cells_vjp",
+]  # fmt: skip
 
 #: Cells of a block, about 100 µs: threads of BLAS still spin when a step's product is done, so that sharing less than
 #: that takes longer than doing it alone (measured on two cores: 43 µs shared, 25 µs alone, for 8192 cells).
@@ -19,7 +22,8 @@ _CONTRACT: Final = {"fastmath": {"contract"}}
 
 
 @njit(**_CONTRACT)
-def _rnn_step(start: int, stop: int, args: Any) -> None:
+def rnn_cells(start: int, stop: int, args: Any) -> None:
+    """One step of a simple layer."""
     z, x, y, state, lengths, t, rectified = args
     for n in range(start, stop):
         product, row, out, new = z[n], x[n], y[n], state[n]
@@ -37,7 +41,8 @@ def _rnn_step(start: int, stop: int, args: Any) -> None:
 
 
 @njit(**_CONTRACT)
-def _rnn_step_vjp(start: int, stop: int, args: Any) -> None:
+def rnn_cells_vjp(start: int, stop: int, args: Any) -> None:
+    """Gradients of one."""
     gy, gh, y, gx, lengths, t, rectified = args
     for n in range(start, stop):
         g, later, out, grad = gy[n], gh[n], y[n], gx[n]
@@ -52,7 +57,8 @@ def _rnn_step_vjp(start: int, stop: int, args: Any) -> None:
 
 
 @njit(**_CONTRACT)
-def _lstm_step(start: int, stop: int, args: Any) -> None:
+def lstm_cells(start: int, stop: int, args: Any) -> None:
+    """One step of an LSTM; `z` becomes the gates."""
     z, x, before, cell, y, state, lengths, t = args
     h = cell.shape[1]
     for n in range(start, stop):
@@ -75,7 +81,8 @@ def _lstm_step(start: int, stop: int, args: Any) -> None:
 
 
 @njit(**_CONTRACT)
-def _lstm_step_vjp(start: int, stop: int, args: Any) -> None:
+def lstm_cells_vjp(start: int, stop: int, args: Any) -> None:
+    """Gradients of one; that of the cell is brought a step back."""
     gy, gh, gc, gates, before, cell, gx, lengths, t = args
     h = cell.shape[1]
     for n in range(start, stop):
@@ -97,7 +104,8 @@ def _lstm_step_vjp(start: int, stop: int, args: Any) -> None:
 
 
 @njit(**_CONTRACT)
-def _gru_step(start: int, stop: int, args: Any) -> None:
+def gru_cells(start: int, stop: int, args: Any) -> None:
+    """One step of a GRU."""
     z, bias, x, gates, y, state, lengths, t = args
     h = state.shape[1]
     br, bz, bn = bias[:h], bias[h : 2 * h], bias[2 * h :]
@@ -120,7 +128,8 @@ def _gru_step(start: int, stop: int, args: Any) -> None:
 
 
 @njit(**_CONTRACT)
-def _gru_step_vjp(start: int, stop: int, args: Any) -> None:
+def gru_cells_vjp(start: int, stop: int, args: Any) -> None:
+    """Gradients of one, but for what the recurrent product brings."""
     gy, gh, gates, before, gx, gs, lengths, t = args
     h = before.shape[1]
     for n in range(start, stop):
@@ -152,9 +161,5 @@ def _runner(body: Any) -> Any:
     return step
 
 
-rnn_step = _runner(_rnn_step)
-rnn_step_vjp = _runner(_rnn_step_vjp)
-lstm_step = _runner(_lstm_step)
-lstm_step_vjp = _runner(_lstm_step_vjp)
-gru_step = _runner(_gru_step)
-gru_step_vjp = _runner(_gru_step_vjp)
+lstm_step = _runner(lstm_cells)
+lstm_step_vjp = _runner(lstm_cells_vjp)

@@ -1,4 +1,4 @@
-"""Recurrent layers over all time steps: a BLAS product for each step, and one compiled pass for what is between."""
+"""Recurrent layers over all time steps: one compiled pass, or with a projection a pass and BLAS products for each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grilly_backend_cpu.fast import recurrent as fast
+from grilly_backend_cpu.fast import recurrent_layers as layers
 from grilly_backend_cpu.kernels.support import FAST, WIDENED
 from grilly_backend_cpu.quiet import quietly
 
@@ -67,118 +68,108 @@ class _Backward:
         return np.matmul(self.turned, g.T, self.product).T
 
 
-@quietly
 def rnn_layer(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """``h = activation(x[t] + h @ w.T)``."""
     x, w, h = (v.array for v in ins[:3])
     y, state = outs[0].array, outs[1].array
-    (count, rows, width), turned = y.shape, _turned(w)
-    lengths, z, rectified = _lengths(ins[3], count, rows), np.empty_like(h), attrs["activation"] == "relu"
     np.copyto(state, h)
-    for t in _order(count, attrs["reverse"]):
-        np.matmul(state, turned, z)
-        fast.rnn_step(rows, width, (z, x[t], y[t], state, lengths, t, rectified))
+    lengths = _lengths(ins[3], *y.shape[:2])
+    layers.rnn(w, x, y, state, lengths, attrs["reverse"], attrs["activation"] == "relu")
 
 
-@quietly
 def rnn_layer_vjp(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """Gradients for x and the first state."""
     gy, gh, y, w = (v.array for v in ins[:4])
     gx, state = outs[0].array, outs[1].array
-    count, rows, width = y.shape
-    lengths, rectified = _lengths(ins[4], count, rows), attrs["activation"] == "relu"
-    running, back = _Running(ins[4], lengths), _Backward(w, rows)
     np.copyto(state, gh)
-    for t in _order(count, not attrs["reverse"]):
-        fast.rnn_step_vjp(rows, width, (gy[t], state, y[t], gx[t], lengths, t, rectified))
-        running.put(t, back(gx[t]), state)
+    lengths = _lengths(ins[4], *y.shape[:2])
+    layers.rnn_vjp(w, gy, y, gx, state, lengths, attrs["reverse"], attrs["activation"] == "relu")
 
 
-@quietly
 def lstm_layer(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """All steps of an LSTM layer; gates and cells are kept where they are wanted."""
     x, w, h, c = (v.array for v in ins[:4])
-    projection = None if ins[4] is None else _turned(ins[4].array)
-    y, state = outs[0].array, outs[1].array
-    (count, rows, _), width, turned = y.shape, c.shape[1], _turned(w)
-    gates, cells = (outs[3].array, outs[4].array) if len(outs) > 3 else (None, None)
-    # Two in turn: a loop that reads and writes one array is not vectorised.
-    spare = (np.empty_like(c), np.empty_like(c)) if cells is None else ()
-    lengths, z, inner = _lengths(ins[5], count, rows), np.empty(x.shape[1:], x.dtype), np.empty_like(c)
-    running = _Running(ins[5], lengths)
+    y, state, cell = (v.array for v in outs[:3])
+    kept = (outs[3].array, outs[4].array) if len(outs) > 3 else (None, None)
     np.copyto(state, h)
-    before = c
-    for t in _order(count, attrs["reverse"]):
-        if gates is not None:
-            z = gates[t]
-        cell = spare[t % 2] if cells is None else cells[t]
-        np.matmul(state, turned, z)
-        shown, kept = (y[t], state) if projection is None else (inner, inner)
-        fast.lstm_step(rows, width, (z, x[t], before, cell, shown, kept, lengths, t))
-        if projection is not None:
-            np.matmul(inner, projection, y[t])
-            running.put(t, y[t], state)
-            running.clear(t, y[t])
-        before = cell
-    np.copyto(outs[2].array, before)
+    lengths = _lengths(ins[5], *y.shape[:2])
+    if ins[4] is None:
+        layers.lstm(w, x, c, y, state, cell, *kept, lengths, attrs["reverse"])
+    else:
+        where = _Running(ins[5], lengths), lengths, attrs["reverse"]
+        _lstm_projected(w, _turned(ins[4].array), x, c, (y, state, cell), *kept, *where)
 
 
 @quietly
+def _lstm_projected(
+    w: Array, projection: Array, x: Array, c: Array, results: Any, gates: Any, cells: Any, running: _Running,
+    lengths: Array, reverse: bool,
+) -> None:  # fmt: skip
+    y, state, cell = results
+    (count, rows, _), width, turned = y.shape, c.shape[1], _turned(w)
+    # Two in turn: a loop that reads and writes one array is not vectorised.
+    spare = (np.empty_like(c), np.empty_like(c)) if cells is None else ()
+    z, inner, before = np.empty(x.shape[1:], x.dtype), np.empty_like(c), c
+    for t in _order(count, reverse):
+        z = z if gates is None else gates[t]
+        after = spare[t % 2] if cells is None else cells[t]
+        np.matmul(state, turned, z)
+        fast.lstm_step(rows, width, (z, x[t], before, after, inner, inner, lengths, t))
+        np.matmul(inner, projection, y[t])
+        running.put(t, y[t], state)
+        running.clear(t, y[t])
+        before = after
+    np.copyto(cell, before)
+
+
 def lstm_layer_vjp(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """Gradients for x, h and c, and with a projection for the mapped outputs."""
     gy, gh, gc, gates, cells, w, c = (v.array for v in ins[:7])
-    projection = _array(ins[7])
     gx, state, cell = (v.array for v in outs[:3])
-    (count, rows, _), width, reverse = gy.shape, c.shape[1], attrs["reverse"]
-    lengths = _lengths(ins[8], count, rows)
-    running, back = _Running(ins[8], lengths), _Backward(w, rows)
-    inner, none = np.empty_like(c), np.zeros_like(c)
     np.copyto(state, gh)
     np.copyto(cell, gc)
+    lengths = _lengths(ins[8], *gy.shape[:2])
+    if ins[7] is None:
+        layers.lstm_vjp(w, gy, gates, cells, c, gx, state, cell, lengths, attrs["reverse"])
+    else:
+        where = _Running(ins[8], lengths), lengths, attrs["reverse"]
+        _lstm_projected_vjp(w, ins[7].array, gy, gates, cells, c, (gx, state, cell, outs[3].array), *where)
+
+
+@quietly
+def _lstm_projected_vjp(
+    w: Array, projection: Array, gy: Array, gates: Array, cells: Array, c: Array, results: Any, running: _Running,
+    lengths: Array, reverse: bool,
+) -> None:  # fmt: skip
+    gx, state, cell, g_mapped = results
+    (count, rows, _), width = gy.shape, c.shape[1]
+    back, inner, none = _Backward(w, rows), np.empty_like(c), np.zeros_like(c)
     order = _order(count, not reverse)
     for t in order:
         before = c if t == order[-1] else cells[t + 1 if reverse else t - 1]
-        parts = (gy[t], state)
-        if projection is not None:
-            mapped = np.add(*parts, outs[3].array[t])
-            running.clear(t, mapped)
-            parts = (np.matmul(mapped, projection, inner), none)
+        mapped = np.add(gy[t], state, g_mapped[t])
+        running.clear(t, mapped)
+        parts = (np.matmul(mapped, projection, inner), none)
         fast.lstm_step_vjp(rows, width, (*parts, cell, gates[t], before, cells[t], gx[t], lengths, t))
         running.put(t, back(gx[t]), state)
 
 
-@quietly
 def gru_layer(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """All steps of a GRU layer; gates are kept where they are wanted."""
     x, w, h = (v.array for v in ins[:3])
     y, state = outs[0].array, outs[1].array
-    (count, rows, width), turned = y.shape, _turned(w)
-    bias = np.zeros(3 * width, x.dtype) if ins[3] is None else ins[3].array
-    lengths, z = _lengths(ins[4], count, rows), np.empty(x.shape[1:], x.dtype)
+    bias = np.zeros(3 * y.shape[2], x.dtype) if ins[3] is None else ins[3].array
     kept = outs[2].array if len(outs) > 2 else None
-    gates = np.empty((rows, 4 * width), x.dtype) if kept is None else kept[0]
     np.copyto(state, h)
-    for t in _order(count, attrs["reverse"]):
-        np.matmul(state, turned, z)
-        gates = gates if kept is None else kept[t]
-        fast.gru_step(rows, width, (z, bias, x[t], gates, y[t], state, lengths, t))
+    layers.gru(w, bias, x, y, state, kept, _lengths(ins[4], *y.shape[:2]), attrs["reverse"])
 
 
-@quietly
 def gru_layer_vjp(stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
     """Gradients for both projections and the first state."""
     gy, gh, y, gates, w, h = (v.array for v in ins[:6])
     gx, gs, state = (v.array for v in outs)
-    (count, rows, width), reverse = y.shape, attrs["reverse"]
-    lengths, back = _lengths(ins[6], count, rows), _Backward(w, rows)
     np.copyto(state, gh)
-    order = _order(count, not reverse)
-    for t in order:
-        before = h if t == order[-1] else y[t + 1 if reverse else t - 1]
-        if reverse and ins[6] is not None and t != order[-1]:
-            before = np.where((t + 1 < lengths)[:, None], before, h)  # a shorter sequence starts here
-        fast.gru_step_vjp(rows, width, (gy[t], state, gates[t], before, gx[t], gs[t], lengths, t))
-        np.add(state, back(gs[t]), state)
+    layers.gru_vjp(w, gy, y, gates, h, gx, gs, state, _lengths(ins[6], *y.shape[:2]), attrs["reverse"])
 
 
 def _served(c: Any) -> bool:
