@@ -9,6 +9,7 @@ driver; ``--device cpu`` measures nothing but the script.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ import numpy as np
 
 import grilly
 from grilly_core.device import open_context
+from grilly_ext_memory.kernels import search_vulkan
 from grilly_ext_memory.ops.distances import list_search, search
 
 K = 10
@@ -78,6 +80,41 @@ def flat(device: str, rows: Any, counts: list[int], metric: str) -> None:
         show(f"{metric} of {len(rows)}x{rows.shape[1]}, {count} queries", mine, other)
 
 
+def launches(device: str, rows: Any, counts: list[int]) -> None:
+    """Print what the launches of a search take on the device, the least of five calls."""
+    from grilly_backend_vulkan.relocatable import Bound
+    from grilly_backend_vulkan.stream import Stream
+
+    runtime = open_context(device).runtime
+    whole, bound, timer, seen = Stream.launch, Bound.__call__, runtime.timer(), []
+
+    def noting(self: Any, pipeline: Any, *given: Any) -> None:
+        whole(self, pipeline, *given)
+        seen.append((pipeline.name, timer.mark()))
+
+    placed = grilly.asarray(rows, device=device)
+    Stream.launch = noting
+    Bound.__call__ = lambda self, stream, outs, ins, attrs: self._fn(stream, outs, ins, attrs)
+    try:
+        for count in counts:
+            queries = grilly.asarray(rows[:count] + 1, device=device)
+            calls = []
+            for _ in range(5):
+                seen.clear()
+                first = timer.mark()
+                search(queries, placed, k=K, metric="ip")
+                at, marks = timer.read(), [first, *(mark for _, mark in seen)]
+                calls.append([at[b] - at[a] for a, b in itertools.pairwise(marks)])
+            print(f"{count} queries")
+            for name in dict.fromkeys(name for name, _ in seen):
+                least = np.min(
+                    [[t for t, x in zip(c, seen, strict=True) if x[0] == name] for c in calls], axis=0
+                )
+                print(f"  {len(least):4} x {name:30} {least.sum() * 1e6:9.1f} µs", flush=True)
+    finally:
+        Stream.launch, Bound.__call__ = whole, bound
+
+
 def inverted(device: str, rows: Any, counts: list[int]) -> None:
     """Search of lists."""
     wait, lists = open_context(device).synchronize, min(1024, len(rows) // PROBES)
@@ -105,10 +142,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--queries", type=int, nargs="+", default=[1, 8, 64, 1024])
+    parser.add_argument("--launches", action="store_true")
+    parser.add_argument("--exact", action="store_true")
     asked = parser.parse_args()
+    if asked.exact:
+        search_vulkan._LITTLE = 1 << 60
     rows = np.random.default_rng(0).standard_normal((asked.rows, asked.width), np.float32)
     print(f"k = {K}; times in µs, ratio of PyTorch's to ours")
     with grilly.fallback("error"):
+        if asked.launches:
+            launches(asked.device, rows, asked.queries)
+            return
         for metric in ("ip", "sqeuclidean"):
             flat(asked.device, rows, asked.queries, metric)
         inverted(asked.device, rows, asked.queries)

@@ -23,11 +23,12 @@ Kinds: Final = {"sqeuclidean": SQUARES, "l2": EUCLID, "ip": INNER, "cosine": COS
 
 #: Queries from which on a matrix product is faster than reading the rows for each of them.
 _MANY: Final = 12
-#: Rows, and numbers, of one matrix product: its result stays in the second cache.
-_ROWS: Final = 2048
-_PRODUCTS: Final = 1 << 20
-#: Rows that are compared with the worst of the best at once.
+#: Rows, and numbers, of one matrix product, which packs its factors anew: 8 MiB of results.
+_ROWS: Final = 1024
+_PRODUCTS: Final = 1 << 21
+#: Rows that are compared with the worst of the best at once, and those of a strip where some are below it.
 _STRIP: Final = 64
+_VECTOR: Final = 16
 #: Pairs of a query and a row that are scored exactly together.
 _PAIRS: Final = 64
 _UNIT: Final = 2.0**-24
@@ -180,10 +181,14 @@ def seed(
         high = min(low + _STRIP, line.size)
         if _beyond(line[low:high], f[low:high], a[low:high], lows[0]) == high - low:
             continue
-        for j in range(low, high):
-            bound = a[j] + f[j] * line[j]
-            if bound < lows[0] and (mask.size == 0 or mask[j]):
-                _push(lows, places, bound, j)
+        for at in range(low, high, _VECTOR):
+            end = min(at + _VECTOR, high)
+            if _beyond(line[at:end], f[at:end], a[at:end], lows[0]) == end - at:
+                continue
+            for j in range(at, end):
+                bound = a[j] + f[j] * line[j]
+                if bound < lows[0] and (mask.size == 0 or mask[j]):
+                    _push(lows, places, bound, j)
     if places[0] == NOWHERE:
         return np.float32(np.inf)
     most = -np.inf
@@ -268,15 +273,19 @@ def pick(start: int, stop: int, args: Any) -> None:
             high = min(low + _STRIP, count)
             if _beyond(line[low:high], f[low:high], a[low:high], limit) == high - low:
                 continue
-            for j in range(low, high):
-                if a[j] + f[j] * line[j] > limit or (mask.size and not allowed[j]):
+            for at in range(low, high, _VECTOR):
+                end = min(at + _VECTOR, high)
+                if _beyond(line[at:end], f[at:end], a[at:end], limit) == end - at:
                     continue
-                pairs[waiting, 0], pairs[waiting, 1] = i, first + j
-                waiting += 1
-                if waiting == _PAIRS:
-                    _decide(queries, rows, pairs, kind, terms, totals, scores, places)
-                    waiting = 0
-                    limit = min(limit, _limit(scores[i, 0], kind, size, slack))
+                for j in range(at, end):
+                    if a[j] + f[j] * line[j] > limit or (mask.size and not allowed[j]):
+                        continue
+                    pairs[waiting, 0], pairs[waiting, 1] = i, first + j
+                    waiting += 1
+                    if waiting == _PAIRS:
+                        _decide(queries, rows, pairs, kind, terms, totals, scores, places)
+                        waiting = 0
+                        limit = min(limit, _limit(scores[i, 0], kind, size, slack))
     _decide(queries, rows, pairs[:waiting], kind, terms, totals, scores, places)
 
 
@@ -331,7 +340,7 @@ class _Search:
             made.append(runtime.split(body))
         self.rows, self.lists, self.products = made
         self.weigh, self.measure = (runtime.split(runtime.njit(f, **sums)) for f in (weigh, measure))
-        self.sort = heaps.sort
+        self.sort, self.product = heaps.sort, runtime.product
 
     def search(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         """Of all rows."""
@@ -369,8 +378,8 @@ class _Search:
             block = rows[first : first + _ROWS]
             for low in range(0, len(queries), together):
                 some = slice(low, min(low + together, len(queries)))
-                out = memory[: (some.stop - low) * len(block)].reshape(some.stop - low, len(block))
-                products = np.matmul(scaled[some], block.T, out=out)
+                products = memory[: (some.stop - low) * len(block)].reshape(some.stop - low, len(block))
+                self.product(scaled[some], block.T, products)
                 self.products(len(products), max(8, min(64, len(products) // 16)), (
                     products, queries[some], rows, mask, first, kind, sizes[some], slack, factor, added, scores[some],
                     places[some],
@@ -411,6 +420,8 @@ def _lengths(queries: Any) -> NDArray[np.float32]:
 def _merged(scores: NDArray[np.float32], places: NDArray[np.int32]) -> Any:
     """Return the best of heaps ``(blocks, Q, k)``, in order."""
     k = scores.shape[2]
+    if k == len(scores) == 1:
+        return scores[0], places[0]
     flat = [np.moveaxis(part, 0, 1).reshape(part.shape[1], -1) for part in (scores, places)]
     order = np.lexsort((flat[1], flat[0]), axis=-1)[:, :k]
     return tuple(np.take_along_axis(part, order, 1) for part in flat)
