@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.ext.memory.test_kernels_search import DEVICES, exact, mask_shape, there
+from tests.ext.memory.test_kernels_search import DEVICES, exact, mask_shape, needs_vulkan, there
 
 import grilly_core as grilly
 from grilly_ext_memory.ops.codes import code_search, hamming_topk
@@ -112,3 +112,15 @@ def test_tables_are_sums_in_order(device, metric):
     ]()
     want = np.cumsum(terms, axis=-1, dtype=np.float32)[..., -1]
     np.testing.assert_array_equal(code_tables(*there(q, books, device=device), metric=metric).numpy(), want)
+
+
+@needs_vulkan
+def test_many_entries_are_kept_in_turns(monkeypatch):
+    from grilly_ext_memory.kernels import codes_vulkan
+
+    monkeypatch.setattr(codes_vulkan, "_ENTRIES", 200)
+    rng = np.random.default_rng(1)
+    q, x = (rng.standard_normal((n, 11)).astype(np.float32) for n in (23, 900))
+    offsets, probes = lists_of(rng, 900, 7, 23, 3)
+    found = list_search(*there(q, x, offsets, probes), k=13, metric="l2")
+    same(found, best(exact(q, x, "l2"), in_lists(offsets, probes, 900, None), 13, False))

@@ -211,3 +211,19 @@ def test_rows_in_half_precision_are_those_numbers_in_float32(device, queries):
     want, places = best(exact(q.astype(np.float32), x.astype(np.float32), "sqeuclidean"), None, 9, False)
     np.testing.assert_array_equal(positions.numpy(), places)
     np.testing.assert_array_equal(values.numpy(), want)
+
+
+@needs_vulkan
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(("queries", "width"), [(5, 9), (18, 37), (70, 6)])
+def test_work_is_cut_into_blocks(monkeypatch, metric, queries, width):
+    """Blocks of queries and of rows, as of a million rows; widths occur here alone, for plans of a shape stay."""
+    from grilly_ext_memory.kernels import bounds_vulkan, search_vulkan
+
+    monkeypatch.setattr(bounds_vulkan, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(bounds_vulkan, "_QUERIES", 32)
+    monkeypatch.setattr(bounds_vulkan, "_TABLE", 3000)
+    monkeypatch.setattr(search_vulkan, "_TABLE", 3000)
+    rng = np.random.default_rng(7)
+    q, x = (rng.standard_normal((n, width)).astype(np.float32) for n in (queries, 1490))
+    check(q, x, rng.random((queries, 1490)) < 0.9, 13, metric, "vulkan:0")
