@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Row", "compare", "table"]
+__all__ = ["Row", "best", "compare", "table"]
+
+_WARM = 0.3  # seconds, for the clocks of a device
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,22 @@ def compare(
                 function()
             times[i].append((time.perf_counter() - start) / counts[i])
     return Row(what, statistics.median(times[0]), statistics.median(times[1]), mark)
+
+
+def best(call: Callable[[], object], wait: Callable[[], object], repeats: int = 3) -> float:
+    """Return the microseconds of a call on a device: the best of three means after warming up."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < _WARM:
+        call()
+        wait()
+    means = []
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        wait()
+        means.append((time.perf_counter() - start) / repeats * 1e6)
+    return min(means)
 
 
 def table(rows: list[Row], peer: str) -> str:

@@ -6,35 +6,16 @@ Times are of one call, in microseconds, the best of three means after warming up
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 # This file's folder would hide the package `vulkan`.
 sys.path[0] = str(Path(__file__).parents[1])
 
 import grilly
+from benchmarks.timing import best
 from grilly_core.device import open_context
 
 SHAPE = (4, 16, 4096)  # batch, heads, positions
-WARM = 0.3  # seconds, for the clocks
-
-
-def best(call: Callable[[], Any], wait: Callable[[], Any], repeats: int = 3) -> float:
-    """Return the microseconds of a call."""
-    start = time.perf_counter()
-    while time.perf_counter() - start < WARM:
-        call()
-        wait()
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        wait()
-        times.append((time.perf_counter() - start) / repeats * 1e6)
-    return min(times)
 
 
 def ours(dtype: str, width: int, precision: str = "highest") -> tuple[float, float]:

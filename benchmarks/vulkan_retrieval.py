@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +20,13 @@ sys.path[0] = str(Path(__file__).parents[1])
 import numpy as np
 
 import grilly
+from benchmarks.timing import best
 from grilly_core.device import open_context
 from grilly_ext_memory.kernels import search_vulkan
 from grilly_ext_memory.ops.distances import list_search, search
 
 K = 10
 PROBES = 16
-WARM = 0.3  # seconds, for the clocks
-
-
-def best(call: Callable[[], Any], wait: Callable[[], Any], repeats: int = 3) -> float:
-    """Return the microseconds of a call."""
-    start = time.perf_counter()
-    while time.perf_counter() - start < WARM:
-        call()
-        wait()
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        wait()
-        times.append((time.perf_counter() - start) / repeats * 1e6)
-    return min(times)
 
 
 def cuda() -> Any:
