@@ -69,7 +69,7 @@ def test_the_command_line_builds_replaces_and_answers(tmp_path):
     for _ in range(2):
         made = run(app, ["search", "build", str(files), "--index", index, "--size", "30"])
         assert made.exit_code == 0, made.output
-        assert "2 passages of 1 files" in made.output
+        assert "2 passages of 1 file in" in made.output
     found = run(app, ["search", "query", "sort a list", "--index", index, "-k", "1"])
     assert found.exit_code == 0 and "one.txt" in found.output and "sorted" in found.output
     missing = run(app, ["search", "query", "x", "--index", str(tmp_path / "none")])

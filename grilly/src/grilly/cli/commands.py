@@ -131,7 +131,7 @@ def search_build(
     encoder: EncoderName = None,
     size: Annotated[int, typer.Option(min=1, help="Characters of a passage at most.")] = 800,
 ) -> None:
-    """Index the text files of a folder; what was indexed before is replaced."""
+    """Make an index hold the text files of a folder; hidden files, and those of the index itself, are left out."""
     from grilly.cli import search as command
 
     raise typer.Exit(command.build(folder, index, pattern, encoder, size))

@@ -107,9 +107,15 @@ def encode(encoder: Encoder, texts: Sequence[str], dim: int | None = None) -> ND
     Raises
     ------
     ValueError
-        If it returns another number of rows, another width than `dim`, or numbers that are not finite.
+        If it returns no numbers, another number of rows, another width than `dim`, or numbers that are not finite.
     """
-    made = np.asarray(encoder(list(texts)), np.float32)
+    returned = encoder(list(texts))
+    try:
+        made = np.asarray(returned, np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the encoder returned {type(returned).__name__}; expected numbers ({len(texts)}, {dim or 'D'})."
+        ) from error
     if made.ndim != 2 or made.shape[0] != len(texts) or (dim is not None and made.shape[1] != dim):
         raise ValueError(
             f"the encoder returned shape {made.shape} for {len(texts)} texts; expected ({len(texts)}, {dim or 'D'})."
@@ -135,11 +141,23 @@ def encoder_from(spec: dict[str, Any] | str) -> Encoder:
             return HashingEncoder()
         if not colon:
             raise ValueError(f"encoder: expected 'hashing' or 'module:attribute'; received {spec!r}.")
-        found: Encoder = getattr(importlib.import_module(module), attribute)
-        return found
+        return _named(module, attribute)
     if spec.get("encoder") != "hashing":
         raise ValueError(
             f"encoder: {spec.get('encoder')!r} cannot be made again; pass encoder= when opening."
         )
     low, high = spec["ngrams"]
     return HashingEncoder(int(spec["dim"]), (int(low), int(high)), float(spec["ngram_weight"]))
+
+
+def _named(module: str, attribute: str) -> Encoder:
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError as error:
+        raise ValueError(f"encoder: the module {module!r} cannot be imported ({error}).") from error
+    if not callable(found):
+        raise ValueError(
+            f"encoder: expected a callable {attribute!r} in the module {module!r}; received {found!r}."
+        )
+    made: Encoder = found
+    return made

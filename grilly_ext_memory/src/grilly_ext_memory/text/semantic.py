@@ -63,7 +63,7 @@ class SemanticSearch:
     Raises
     ------
     ValueError
-        If the encoder's width is not that of the folder's vectors.
+        If the encoder is another one than that of the folder's vectors, or makes other widths.
     FileFormatError
         If the folder holds something else.
 
@@ -81,12 +81,11 @@ class SemanticSearch:
         self, folder: str | Path, encoder: Encoder | str | None = None, *, device: Any = None
     ) -> None:
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise FileFormatError(f"{self.folder} is a file; expected a folder, or a name for a new one.")
         self.encoder, spec = self._encoder(encoder)
         self.dim = encode(self.encoder, ["width"]).shape[1]
-        if spec is not None:
-            with atomic_write(self.folder / "search.json") as file:
-                file.write(json.dumps({"format": _FORMAT, "encoder": spec, "dim": self.dim}).encode())
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.store = DocumentStore(self.folder / "documents.sqlite")
         try:
             self._vectors = StoredIndex(
@@ -97,6 +96,9 @@ class SemanticSearch:
             raise
         try:
             self._reconcile()
+            if spec is not None:  # at last: a folder with something else in it is not marked as one of ours
+                with atomic_write(self.folder / "search.json") as file:
+                    file.write(json.dumps({"format": _FORMAT, "encoder": spec, "dim": self.dim}).encode())
         except BaseException:
             self.close()
             raise
@@ -118,13 +120,14 @@ class SemanticSearch:
                 raise ValueError(
                     f"{self.folder} holds vectors of width {kept['dim']}; the encoder makes {width}."
                 )
+            if given is not None and (spec := _spec(given)) not in (None, kept["encoder"]):
+                raise ValueError(
+                    f"{self.folder} holds vectors of another encoder, {kept['encoder']!r}; received {spec!r}."
+                )
             return made, None
-        if given is None or given == "hashing":
-            hashing = HashingEncoder()
-            return hashing, hashing.spec
-        if isinstance(given, str):
-            return encoder_from(given), given
-        return given, getattr(given, "spec", {"encoder": "callable"})
+        given = "hashing" if given is None else given
+        made = encoder_from(given) if isinstance(given, str) else given
+        return made, _spec(given) or {"encoder": "callable"}
 
     def _reconcile(self) -> None:
         if self._vectors.index.d != self.dim:
@@ -215,3 +218,10 @@ class SemanticSearch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:  # fmt: skip
         self.close()
+
+
+def _spec(encoder: Encoder | str) -> Any:
+    """Return what makes an encoder again, None for a callable that does not say."""
+    if encoder == "hashing":
+        return HashingEncoder().spec
+    return encoder if isinstance(encoder, str) else getattr(encoder, "spec", None)

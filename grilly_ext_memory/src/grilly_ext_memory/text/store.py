@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from grilly_core.errors import FileFormatError
+
 __all__ = ["Document", "DocumentStore"]
 
 _FORMAT: Final = "grilly-documents"
@@ -56,7 +58,7 @@ class DocumentStore:
 
     Raises
     ------
-    ValueError
+    FileFormatError
         If the file is of another kind or version; it stays as it is.
 
     Examples
@@ -83,7 +85,7 @@ class DocumentStore:
                 name for (name,) in self._base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             }
         except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path}: no file of documents ({error}).") from error
+            raise FileFormatError(f"{self.path}: no file of documents ({error}).") from error
         if not tables:
             with self.transaction():
                 for statement in filter(None, (part.strip() for part in _SCHEMA.split(";"))):
@@ -96,7 +98,7 @@ class DocumentStore:
             else None
         )
         if found is None or found[0] != f"{_FORMAT} {_VERSION}":
-            raise ValueError(
+            raise FileFormatError(
                 f"{self.path}: expected {_FORMAT} {_VERSION}; received {found[0] if found else 'another database'}."
             )
 
