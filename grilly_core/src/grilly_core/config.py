@@ -159,7 +159,8 @@ def matmul_precision(precision: str) -> Iterator[None]:
 
     Other than the default only makes large products faster, on devices that multiply bfloat16 matrices in hardware; all
     sums are in float32, and elsewhere every product is as with ``"highest"``. Small products, and those with an
-    activation fused to them, may always be exact.
+    activation fused to them, may always be exact. The products inside of attention count as such, but are never made
+    with less than ``"high"``, and their gradients are exact for heads wider than 64.
 
     Parameters
     ----------
