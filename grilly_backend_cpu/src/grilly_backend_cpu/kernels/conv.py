@@ -1,7 +1,8 @@
 """Convolution and its two gradients as matrix products over columns of windows.
 
 Two ways: image by image, whose products land in place, and, for many small images, the whole batch side by side, so
-that one large product replaces many small ones (`grilly_backend_cpu.kernels.conv_ways`). Several images' columns are
+that one large product replaces many small ones (`grilly_backend_cpu.kernels.conv_ways`). With stride 1 in float32 no
+columns are made but for the weight's gradient (`grilly_backend_cpu.fast.shifted_conv`). Several images' columns are
 made at a time: going to and fro between BLAS and Numba costs about 0.2 ms. The columns are made again for
 the weight gradient: that costs less than keeping them.
 """
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from grilly_backend_cpu.fast import conv as fast
+from grilly_backend_cpu.fast import shifted_conv
 from grilly_backend_cpu.kernels.conv_ways import BatchLast, ByImage, Geometry, NumpyColumns
 from grilly_backend_cpu.kernels.support import FAST, WIDE, WIDENED
 from grilly_backend_cpu.quiet import quiet_context
@@ -23,9 +25,14 @@ __all__ = ["register"]
 class Convolution:
     """The three kernels, over a way for few or large images and one for many small ones."""
 
-    def __init__(self, plain: Any, small: Any) -> None:
+    def __init__(self, plain: Any, small: Any, shifted: Any = None) -> None:
         self.plain = plain
         self.small = small
+        self.shifted = shifted
+
+    def shifts(self, geo: Geometry, dtype: Any, channels: int, wide: int) -> bool:
+        """Whether taps are shifted views of the images."""
+        return self.shifted is not None and self.shifted.serves(geo, dtype, channels, wide)
 
     def way(self, geo: Geometry) -> Any:
         """Return the way that suits the shapes, for what is as large as the images."""
@@ -37,6 +44,9 @@ class Convolution:
         bias = None if ins[2] is None else np.ascontiguousarray(ins[2].array)
         if out.size:
             geo = Geometry.of(x.shape, weight.shape, out.shape[2:], attrs)
+            if self.shifts(geo, x.dtype, x.shape[1], out.shape[-1]):
+                self.shifted.convolve(x, weight, bias, out, geo.low, geo.dilation)
+                return
             kernels = weight.reshape(len(weight), geo.rows)
             flat = out.reshape(*out.shape[:2], geo.plane)
             quiet_context().run(self.way(geo).forward, x, kernels, bias, flat, geo)
@@ -48,6 +58,9 @@ class Convolution:
             gx[...] = 0
             return
         geo = Geometry.of(gx.shape, weight.shape, g.shape[2:], attrs)
+        if self.shifts(geo, g.dtype, g.shape[1], gx.shape[-1]):
+            self.shifted.input_grad(g, weight, gx, geo.low, geo.dilation)
+            return
         kernels = weight.reshape(len(weight), geo.rows)
         flat = g.reshape(*g.shape[:2], geo.plane)
         quiet_context().run(self.way(geo).input_grad, flat, kernels, gx, geo)
@@ -79,5 +92,5 @@ def register(kernels: Any, runtime: Any) -> None:
     by_image = ByImage(NumpyColumns)
     _declare(kernels, Convolution(by_image, by_image), compute=WIDENED)
     if runtime.has_numba:
-        compiled = Convolution(ByImage(fast.Columns), BatchLast(fast.BatchLastColumns))
+        compiled = Convolution(ByImage(fast.Columns), BatchLast(fast.BatchLastColumns), shifted_conv)
         _declare(kernels, compiled, priority=FAST, when=_two_axes)
