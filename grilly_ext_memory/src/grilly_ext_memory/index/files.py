@@ -25,13 +25,16 @@ from grilly_ext_memory.index.base import Index
 from grilly_ext_memory.index.binary import IndexBinaryFlat
 from grilly_ext_memory.index.flat import IndexFlat, IndexPQ, IndexScalarQuantizer
 from grilly_ext_memory.index.graph import IndexHNSW
-from grilly_ext_memory.index.inverted import IndexIVFFlat, IndexIVFPQ, IndexIVFScalarQuantizer
+from grilly_ext_memory.index.inverted import IndexIVF, IndexIVFFlat, IndexIVFPQ, IndexIVFScalarQuantizer
+from grilly_ext_memory.index.product import Product
 from grilly_ext_memory.index.segments import Segment
 
 __all__ = ["KINDS", "header_of", "index_bytes", "index_from_bytes", "load_index", "save_index"]
 
 _FORMAT: Final = "grilly-index"
 _VERSION: Final = "1"
+#: Arrays that may be larger than memory, and so are not read when a file is mapped.
+_LARGE: Final = ("codes", "ids")
 _CODES: Final = {
     "U8": np.uint8, "U32": np.uint32, "I32": np.int32, "I64": np.int64, "F16": np.float16, "F32": np.float32
 }  # fmt: skip
@@ -137,9 +140,16 @@ def _header(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> bytes:
             "dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]
         }  # fmt: skip
         at += array.nbytes
+    metadata["header"] = _header_sum(entries)
     text = json.dumps(entries).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
+
+
+def _header_sum(entries: dict[str, Any]) -> str:
+    """Return the checksum of all that the header says beside it."""
+    metadata = {name: text for name, text in entries["__metadata__"].items() if name != "header"}
+    return str(zlib.crc32(json.dumps({**entries, "__metadata__": metadata}, sort_keys=True).encode()))
 
 
 def load_index(
@@ -154,7 +164,7 @@ def load_index(
         Read vectors from the file when they are needed, through a memory map: for indexes larger than memory. Such an
         index can be searched, not changed.
     verify : bool, optional
-        Compare the checksums; by default unless `mmap`.
+        Compare the checksums of vectors and ids; by default unless `mmap`. All others are always compared.
     device : Device or str, optional
         Where searches run.
 
@@ -173,18 +183,15 @@ def load_index(
     arrays = {name: _mapped(source, entry, start) for name, entry in header.items() if name != "__metadata__"}
     if not mmap:
         arrays = {name: np.array(array) for name, array in arrays.items()}
-    if not mmap if verify is None else verify:
-        sums = json.loads(metadata["crc32"])
-        for name, array in arrays.items():
-            if zlib.crc32(_bytes(array)) != sums.get(name):
-                raise FileFormatError(
-                    f"{source}: the checksum of {name!r} does not agree; the file is damaged."
-                )
+    whole, sums = not mmap if verify is None else verify, json.loads(metadata["crc32"])
+    for name, array in arrays.items():
+        if (whole or name not in _LARGE) and zlib.crc32(_bytes(array)) != sums.get(name):
+            raise FileFormatError(f"{source}: the checksum of {name!r} does not agree; the file is damaged.")
     try:
         index = KINDS[metadata["kind"]](**json.loads(metadata["settings"]), device=device)
-        _fill(index, arrays, int(metadata["next"]))
+        _fill(index, arrays, int(metadata["next"]), whole)
     except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"{source}: the header contradicts itself: {error}.") from error
+        raise FileFormatError(f"{source}: the file contradicts itself: {error}.") from error
     index.read_only = mmap
     return index
 
@@ -205,6 +212,8 @@ def header_of(path: str | os.PathLike[str]) -> tuple[dict[str, Any], int]:
     with source.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header: dict[str, Any] = json.loads(file.read(length))
+    if metadata.get("header") != _header_sum(header):
+        raise FileFormatError(f"{source}: the checksum of the header does not agree; the file is damaged.")
     return header, 8 + length
 
 
@@ -215,13 +224,52 @@ def _mapped(source: Path, entry: dict[str, Any], start: int) -> NDArray[Any]:
     return np.memmap(source, dtype, "r", start + entry["data_offsets"][0], shape)
 
 
-def _fill(index: Index, arrays: dict[str, NDArray[Any]], following: int) -> None:
+def _fill(index: Index, arrays: dict[str, NDArray[Any]], following: int, whole: bool) -> None:
+    """Give an index what the file holds, once it fits together; of vectors and ids the contents if `whole`."""
+    for name, shape in _shapes(index).items():
+        if name in arrays and arrays[name].shape != shape:
+            raise ValueError(f"{name} of shape {arrays[name].shape} in the place of {shape}")
     index._restore(arrays)
     index._next = following
-    if "codes" in arrays:
-        codes, ids, offsets = arrays["codes"], arrays["ids"], arrays["offsets"]
-        if len(codes) != len(ids) or len(offsets) != index._segments.lists + 1 or offsets[-1] != len(ids):
-            raise ValueError(f"{len(codes)} codes, {len(ids)} ids and {len(offsets)} offsets")
-        if np.any(np.diff(offsets) < 0) or offsets[0] != 0:
-            raise ValueError("offsets that fall")
-        index._segments.adopt(Segment(codes, ids, offsets))
+    if "codes" not in arrays:
+        return
+    if not index.is_trained:
+        raise ValueError("vectors without a training")
+    codes, ids, offsets = arrays["codes"], arrays["ids"], arrays["offsets"]
+    one = _code(index)
+    if codes.dtype != one.dtype or codes.shape != (len(ids), *one.shape[1:]):
+        raise ValueError(f"{len(ids)} ids and codes {codes.dtype} {codes.shape}")
+    if ids.dtype != np.int64 or len(offsets) != index._segments.lists + 1 or offsets[-1] != len(ids):
+        raise ValueError(f"{len(ids)} ids {ids.dtype} and {len(offsets)} offsets")
+    if np.any(np.diff(offsets) < 0) or offsets[0] != 0:
+        raise ValueError("offsets that fall")
+    if whole:
+        _check_contents(index, codes, ids, offsets)
+    index._segments.adopt(Segment(codes, ids, offsets))
+
+
+def _shapes(index: Index) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of what training makes."""
+    shapes: dict[str, tuple[int, ...]] = {"low": (index.d,), "span": (index.d,)}
+    if isinstance(index, IndexIVF):
+        shapes["centroids"] = (index.nlist, index.d)
+    if isinstance(index.codec, Product):
+        m, count = index.codec.m, 1 << index.codec.nbits
+        shapes["codebooks"] = (m, count, index.d // m)
+    return shapes
+
+
+def _code(index: Index) -> NDArray[Any]:
+    """Return the code of some row."""
+    if isinstance(index, IndexBinaryFlat):
+        return np.zeros((1, -(-index.d // 32)), np.uint32)
+    return index.codec.encode(np.zeros((1, index.d), np.float32))
+
+
+def _check_contents(index: Index, codes: NDArray[Any], ids: NDArray[Any], offsets: NDArray[Any]) -> None:
+    rising = np.diff(ids, prepend=-1) > 0
+    rising[offsets[:-1][offsets[:-1] < len(ids)]] = True
+    if not rising.all() or ids.min() < 0 or ids.max() >= index._next:
+        raise ValueError(f"ids that fall, or are not between 0 and {index._next}")
+    if isinstance(index.codec, Product) and int(codes.max()) >> index.codec.nbits:
+        raise ValueError(f"codeword {int(codes.max())} of {1 << index.codec.nbits}")

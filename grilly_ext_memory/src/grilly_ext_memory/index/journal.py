@@ -106,10 +106,11 @@ class StoredIndex:
         metadata = header_of(self.path)[0]["__metadata__"]
         token, previous = metadata["token"], metadata["previous"]
         data = self._journal.read_bytes() if self._journal.exists() else b""
-        if len(data) < _START.size:
+        if not data:
             self._begin(token)
-            return token, len(data)
-        magic, base = _START.unpack_from(data)
+            return token, 0
+        # A journal begins whole, since it is begun atomically: a shorter file is not one.
+        magic, base = _START.unpack_from(data) if len(data) >= _START.size else (b"", b"")
         if magic != _MAGIC:
             raise FileFormatError(f"{self._journal}: not a journal of this version; it was left as it is.")
         if base.decode("ascii", "replace") != token:
@@ -139,10 +140,12 @@ class StoredIndex:
 
     def add(self, x: Any) -> Ids:
         """Add vectors and return their ids; see `Index.add`."""
+        self._open()
         return self._logged(self.index._checked(x, "add"), self.index.add(x))
 
     def add_with_ids(self, x: Any, ids: Any) -> Ids:
         """Add vectors under ids of yours; see `Index.add_with_ids`."""
+        self._open()
         return self._logged(self.index._checked(x, "add_with_ids"), self.index.add_with_ids(x, ids))
 
     def _logged(self, rows: Any, ids: Ids) -> Ids:
@@ -151,13 +154,17 @@ class StoredIndex:
 
     def remove_ids(self, ids: Any) -> int:
         """Remove vectors; returns how many there were."""
+        self._open()
         gone = self.index.remove_ids(ids)
         self._write(_REMOVE, np.asarray(ids, np.int64).reshape(-1))
         return gone
 
-    def _write(self, kind: int, ids: Ids, rows: NDArray[Any] | None = None) -> None:
+    def _open(self) -> None:
         if self._file.closed:
             raise WriteError(f"{self.path}: the index is closed.")
+
+    def _write(self, kind: int, ids: Ids, rows: NDArray[Any] | None = None) -> None:
+        self._open()
         payload = ids.tobytes() + (b"" if rows is None else rows.tobytes())
         place = self._file.tell()
         head = _RECORD.pack(_WORD, kind, len(ids), place, 0)
