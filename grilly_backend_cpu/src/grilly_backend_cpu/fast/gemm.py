@@ -23,7 +23,7 @@ Array = NDArray[Any]
 _DEPTH: Final = 256  # of a block: a strip of the right factor then stays in the first cache
 _ROWS: Final = 16  # tiles of a block, at most: the left factor's block stays in the second cache
 _STRIPS: Final = 16  # of a block, at most
-_UNITS: Final = 8  # asked for where the shapes allow it, so that several threads end at about the same time
+_UNITS: Final = 4  # asked for where the shapes allow it, so that several threads end at about the same time
 _LEAST: Final = 1 << 20  # multiplications above which BLAS uses its threads
 _NARROW: Final = 8  # rows or columns below which tiles would be mostly empty
 
