@@ -1,4 +1,4 @@
-"""Spikes and states have the dtype of the input; the oracle is the dtype itself, and the step loop in the same dtype."""
+"""Spikes and states have the dtype of the input; the oracle is that dtype, and the loop of steps in it."""
 
 from __future__ import annotations
 

@@ -71,6 +71,10 @@ class Neuron:
     decays: tuple[str, ...]
     doc: str
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies are the neuron itself, in other processes that of its name."""
+        return neuron_of, (self.name,)
+
     @functools.cached_property
     def forward(self) -> Program:
         """``x, states, tensors -> spike, new states``."""

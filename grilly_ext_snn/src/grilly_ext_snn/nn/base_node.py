@@ -24,6 +24,7 @@ class BaseNode(MemoryModule):
     Parameters
     ----------
     v_threshold : float
+        Above `v_reset`, or above 0 with a soft reset.
     v_reset : float or None
         Hard reset to this value; None is a soft reset, ``V = H - v_threshold S``.
     surrogate_function : Surrogate
@@ -69,6 +70,7 @@ class BaseNode(MemoryModule):
         for name, value in (("v_threshold", v_threshold), ("v_reset", v_reset)):
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"{type(self).__name__}: {name} must be finite; received {value!r}.")
+        _above_reset(type(self).__name__, v_threshold, v_reset, self.reset_rule)
         surrogate = ATan() if surrogate_function is None else surrogate_function
         if not isinstance(surrogate, Surrogate):
             raise TypeError(
@@ -170,3 +172,13 @@ def _rule(reset: str | None, v_reset: float | None) -> str:
     if reset == "hard" and v_reset is None:
         raise ValueError("reset='hard' needs a v_reset to reset to; received None.")
     return reset
+
+
+def _above_reset(who: str, v_threshold: float, v_reset: float | None, rule: str) -> None:
+    """Refuse a threshold that the reset leaves behind: the neuron would fire for ever."""
+    if rule == "soft" and not v_threshold > 0:
+        raise ValueError(
+            f"{who}: v_threshold must be above 0, since a reset subtracts it; received {v_threshold!r}."
+        )
+    if rule == "hard" and v_reset is not None and not v_threshold > v_reset:
+        raise ValueError(f"{who}: v_threshold must be above v_reset = {v_reset!r}; received {v_threshold!r}.")

@@ -35,6 +35,10 @@ class _Physical(ScanNode):
                 f"{type(self).__name__}: dt is {step:g} ms and must be positive and at most tau_mem = "
                 f"{constants['tau']:g} ms."
             )
+        if not constants["t_refrac"] >= 0:
+            raise ValueError(
+                f"{type(self).__name__}: t_refrac_period is in ms and not negative; received {constants['t_refrac']!r}."
+            )
         super().__init__({**constants, "dt": step}, **options)
         self.n_neurons = n_neurons
 
