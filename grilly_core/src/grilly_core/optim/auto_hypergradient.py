@@ -140,6 +140,10 @@ class AutoHypergradientAdamW(HypergradientAdamW):
                 made["param_groups"][index]["hyper_power"] = float(cell.item())
         return made
 
+    def __getstate__(self) -> dict[str, Any]:
+        """As of `HypergradientAdamW`, with G in the groups: its tensors are known by the rates they belong to."""
+        return {**super().__getstate__(), "_powers": {}}
+
     def _after_load(self) -> None:
         super()._after_load()
         self._powers.clear()

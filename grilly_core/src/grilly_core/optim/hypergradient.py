@@ -142,6 +142,15 @@ class HypergradientAdamW(AdamW):
                 group["lr"] = lr
         return made
 
+    def __getstate__(self) -> dict[str, Any]:
+        """As of other optimisers, with the learned rates in the groups."""
+        saved = self.state_dict()["param_groups"]
+        groups = [
+            {**there, "params": group["params"]}
+            for group, there in zip(self.param_groups, saved, strict=True)
+        ]
+        return {**super().__getstate__(), "param_groups": groups}
+
     def _after_load(self) -> None:
         super()._after_load()
         self._rates.clear()

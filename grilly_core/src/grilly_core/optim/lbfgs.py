@@ -11,7 +11,7 @@ from grilly_core.config import enable_grad, no_grad
 from grilly_core.ops.creation import zeros_like
 from grilly_core.ops.manipulate import concat
 from grilly_core.optim.line_search import Point, strong_wolfe
-from grilly_core.optim.optimizer import Group, Optimizer, OptimizerStateError
+from grilly_core.optim.optimizer import Group, Optimizer, OptimizerStateError, check_parts
 from grilly_core.optim.stepped import check_not_negative
 from grilly_core.tensor import Tensor
 
@@ -173,6 +173,7 @@ class LBFGS(Optimizer):
         OptimizerStateError
             (a ``ValueError``) if the state belongs to another list of parameters.
         """
+        check_parts(state_dict)
         content = dict(state_dict["state"].get(0, {}))
         size = sum(p.numel() for p in self._parameters())
         vectors = [content.get("d"), content.get("prev_flat_grad")]

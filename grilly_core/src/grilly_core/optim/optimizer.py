@@ -300,22 +300,32 @@ class Optimizer:
         Raises
         ------
         OptimizerStateError
-            (a ``ValueError``) if the state belongs to another list of parameters.
+            (a ``ValueError``) if the state belongs to another list of parameters, or is none of an optimiser.
         """
         params = self._parameters()
+        check_parts(state_dict)
         self._check_state(state_dict, params)
+        left_out = {"params", *(CHOICES - set(self.defaults))}
+        groups = []
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            left_out = {"params", *(CHOICES - set(self.defaults))}
-            group.update(
-                {k: v if k == "param_names" else _frozen(v) for k, v in saved.items() if k not in left_out}
-            )
-            self._check_group(group)
-        self.state = {
+            settings = {
+                k: v if k == "param_names" else _frozen(v) for k, v in saved.items() if k not in left_out
+            }
+            self._check_group({**group, **settings})
+            groups.append(settings)
+        state = {
             params[int(i)]: {k: self._loaded(k, v, params[int(i)]) for k, v in content.items()}
             for i, content in state_dict["state"].items()
         }
+        for group, settings in zip(self.param_groups, groups, strict=True):
+            group.update(settings)
+        self.state = state
         self._loads += 1
         self._after_load()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the tensors of learning rates, which belong to open devices and are made anew by a step."""
+        return {**self.__dict__, "_rates": {}}
 
     def _check_state(self, state_dict: Mapping[str, Any], params: list[Tensor]) -> None:
         saved = state_dict["param_groups"]
@@ -364,6 +374,20 @@ def _unnamed(params: Any) -> tuple[list[Tensor], list[str] | None]:
     if not all(named):
         raise ValueError("params: give names for all parameters of a group, or for none.")
     return [p for _, p in given], [name for name, _ in given]
+
+
+def check_parts(state_dict: Any) -> None:
+    """Raise unless `state_dict` has the two parts that the state of every optimiser has."""
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(
+            f"load_state_dict: expected what state_dict() returned; received {type(state_dict).__name__}."
+        )
+    lacking = [part for part in ("state", "param_groups") if part not in state_dict]
+    if lacking:
+        raise OptimizerStateError(
+            f"load_state_dict: expected the keys 'state' and 'param_groups' of an optimiser's state_dict(); "
+            f"{' and '.join(map(repr, lacking))} missing among {sorted(map(str, state_dict))}; nothing was loaded."
+        )
 
 
 def _step_dtype(p: Tensor) -> DType:
