@@ -191,6 +191,20 @@ def test_gradients_cross_devices(fake):
     assert x.grad.device == "cpu"
 
 
+def test_gradients_of_what_fell_back_know_the_attributes_that_inference_settled(fake):
+    """Oracle: the gradient of a sum is ones, that of a maximum marks its place."""
+    fake()
+    for axis in (None, 1, -1, (0, 1)):
+        x = grilly.tensor([[1.0, 5.0], [7.0, 2.0]], device="fake", requires_grad=True)
+        with grilly.fallback("allow"):
+            grilly.sum(x, axis=axis).sum().backward()
+        assert x.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    x = grilly.tensor([[1.0, 5.0], [7.0, 2.0]], device="fake", requires_grad=True)
+    with grilly.fallback("allow"):
+        grilly.max(x, axis=1).sum().backward()
+    assert x.grad.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
 def test_transfers_are_counted(fake):
     name = fake(ADD)
     events.reset_stats()

@@ -150,7 +150,7 @@ class _Resolver:
         if kernel_plan is not None:
             return kernel_plan
         body = self.from_body()
-        return body if body is not None else self.from_cpu()
+        return body if body is not None else self.from_cpu(inferred)
 
     def from_kernel(self, inferred: Inferred) -> Plan | None:
         attrs = self.attrs if inferred.attrs is None else inferred.attrs
@@ -258,7 +258,7 @@ class _Resolver:
             outs = outs[: -self.op.hidden]
         return tracer.finish(self.op, outs, self.attrs)
 
-    def from_cpu(self) -> Plan:
+    def from_cpu(self, inferred: Inferred) -> Plan:
         reason = "; ".join(self.lacks)
         if self.context.device.backend == "cpu":
             raise NoKernelError(self.message(reason))
@@ -266,7 +266,8 @@ class _Resolver:
             cpu = open_context("cpu")
         except GrillyError as error:
             raise NoKernelError(self.message(f"{reason}; no CPU to fall back to ({error})")) from error
-        return FallbackPlan(self.op, self.values, self.attrs, self.context, cpu, self.record, reason)
+        attrs = self.attrs if inferred.attrs is None else inferred.attrs
+        return FallbackPlan(self.op, self.values, attrs, self.context, cpu, self.record, reason)
 
     def message(self, reason: str) -> str:
         given = ", ".join("None" if s is None else f"{s.dtype.code}{list(s.shape)}" for s in self.specs)
