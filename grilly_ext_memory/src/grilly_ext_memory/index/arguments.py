@@ -43,7 +43,10 @@ def as_vectors(x: Any, d: int, who: str, *, finite: bool = False) -> Vectors:
     ValueError
         If `finite` and something is not.
     """
-    array = x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x)
+    try:
+        array = x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x)
+    except ValueError as error:  # rows of different lengths
+        raise TypeError(f"{who}: expected rows of numbers, all of width {d}: {error}.") from error
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{who}: expected rows of numbers; received dtype {array.dtype}.")
     if array.ndim == 1 and array.shape[0] == d:
@@ -53,7 +56,8 @@ def as_vectors(x: Any, d: int, who: str, *, finite: bool = False) -> Vectors:
             f"{who}: the index holds vectors of width {d}; received shape {array.shape}"
             + (f", of width {array.shape[-1]}." if array.ndim else ".")
         )
-    rows = np.ascontiguousarray(array, np.float32)
+    with np.errstate(over="ignore"):  # told of below, where it matters
+        rows = np.ascontiguousarray(array, np.float32)
     if finite and not np.isfinite(rows).all():
         bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
         raise ValueError(f"{who}: row {bad} holds numbers that are not finite in float32.")
@@ -75,7 +79,10 @@ def as_ids(ids: Any, who: str) -> NDArray[np.int64]:
 
 def as_count(k: Any, who: str, name: str = "k") -> int:
     """Return a positive whole number."""
-    number = operator.index(k)
+    try:
+        number = operator.index(k)
+    except TypeError as error:
+        raise TypeError(f"{who}: {name} must be a whole number; received {k!r}.") from error
     if number < 1:
         raise ValueError(f"{who}: {name} must be at least 1; received {number}.")
     return number

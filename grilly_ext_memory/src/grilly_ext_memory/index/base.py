@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ __all__ = ["Allowed", "Index", "allowed", "check_new_ids", "search_run"]
 
 #: Ids that a search may return, or a function from ids to truth values.
 Allowed = Any
+
+#: An id that cannot be followed by another.
+_NO_ID: Final = (1 << 63) - 1
 
 
 class Index:
@@ -91,7 +95,10 @@ class Index:
             raise WriteError(
                 f"train: the index holds {self.ntotal} vectors coded by its present training; reset() it first."
             )
-        self._learn(self._vectors(x, "train", finite=True))
+        rows = self._vectors(x, "train", finite=True)
+        if not len(rows):
+            raise ValueError("train: expected at least one vector; received 0.")
+        self._learn(rows)
         return self
 
     def _learn(self, x: Vectors) -> None:
@@ -125,11 +132,14 @@ class Index:
 
     def _checked(self, x: Any, who: str) -> Vectors:
         self._writable(who)
+        self._trained(who)
+        return self._vectors(x, who, finite=True)
+
+    def _trained(self, who: str) -> None:
         if not self.is_trained:
             raise RuntimeError(
                 f"{who}: this {type(self).__name__} must be trained first; call train(vectors)."
             )
-        return self._vectors(x, who, finite=True)
 
     def _vectors(self, x: Any, who: str, *, finite: bool = False) -> Any:
         return as_vectors(x, self.d, who, finite=finite)
@@ -192,6 +202,7 @@ class Index:
         """
         k = as_count(k, "search")
         rows = self._vectors(queries, "search")
+        self._trained("search")
         return self._search(rows, k, allow, None)
 
     def _search(self, rows: Vectors, k: int, allow: Allowed, probes: NDArray[np.int32] | None) -> Hits:
@@ -217,6 +228,8 @@ class Index:
             See `search`.
         """
         rows = self._vectors(queries, "range_search")
+        self._trained("range_search")
+        radius = _as_radius(radius)
         largest = largest_first(self.metric)
         found: list[Any] = [None] * len(rows)
         left, k = np.arange(len(rows)), min(64, max(self.ntotal, 1))
@@ -267,12 +280,12 @@ class Index:
             If the two differ, or share an id; both stay as they are.
         """
         self._writable("merge_from")
-        other._writable("merge_from")
-        if other is self or not self._same_training(other):
+        if other is self or not isinstance(other, Index) or not self._same_training(other):
             raise ValueError(
                 "merge_from: expected another index of the same kind, width, metric and training; "
                 f"received {other!r} for {self!r}."
             )
+        other._writable("merge_from")
         for run in other._segments:
             if (held := self._segments.holds(run.ids)).any():
                 raise ValueError(f"merge_from: both indexes hold id {run.ids[held][0]}.")
@@ -315,11 +328,22 @@ class Index:
 
 def check_new_ids(rows: Any, ids: Ids) -> None:
     """Refuse ids that are not as many as the rows, or not all different."""
+    if len(ids) and int(ids.max()) == _NO_ID:
+        raise ValueError(f"add_with_ids: ids are below {_NO_ID}; received {_NO_ID}.")
     if len(ids) != len(rows):
         raise ValueError(f"add_with_ids: {len(rows)} vectors and {len(ids)} ids; expected as many.")
     unique, counts = np.unique(ids, return_counts=True)
     if len(unique) < len(ids):
         raise ValueError(f"add_with_ids: id {unique[counts > 1][0]} is given twice.")
+
+
+def _as_radius(radius: Any) -> float:
+    if isinstance(radius, str):
+        raise TypeError(f"range_search: radius must be a number; received {radius!r}.")
+    number = float(radius)
+    if math.isnan(number):
+        raise ValueError(f"range_search: radius must be a number; received {radius!r}.")
+    return number
 
 
 def _from_bytes(data: bytes, device: str) -> Index:

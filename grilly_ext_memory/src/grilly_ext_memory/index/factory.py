@@ -59,7 +59,7 @@ def index_factory(d: int, description: str, metric: str = "sqeuclidean", *, devi
         ``"Flat"``, ``"SQ8"``, ``"SQ4"``, ``"SQfp16"``, ``"PQ16"`` or ``"PQ16x4"``, each also after ``"IVF100,"``;
         ``"HNSW32"``; ``"BFlat"``.
     metric : str
-        See `IndexFlat`.
+        See `IndexFlat`; plays no part for ``"BFlat"``, which counts differing bits.
     device : Device or str, optional
 
     Raises
@@ -74,11 +74,15 @@ def index_factory(d: int, description: str, metric: str = "sqeuclidean", *, devi
     IndexIVFPQ(d=64, metric='sqeuclidean', ntotal=0, not trained)
     """
     if description == "BFlat":
+        if metric not in ("sqeuclidean", "hamming"):  # the default, and its own
+            raise ValueError(
+                f"index_factory: BFlat counts differing bits, 'hamming'; received metric {metric!r}."
+            )
         return IndexBinaryFlat(d, device=device)
     for pattern, make in _MAKERS.items():
         if found := re.fullmatch(pattern, description):
             return make(d, metric, device, found)
     raise ValueError(
         f"index_factory: {description!r} is not known; expected Flat, SQ8, SQ4, SQfp16, PQ<m> or PQ<m>x<bits>, each "
-        "also after IVF<lists>, ; HNSW<m>; BFlat."
+        "also behind IVF<lists> and a comma; HNSW<m>; BFlat."
     )

@@ -130,10 +130,7 @@ class IndexIVF(Index):
             as_count(self.nprobe if nprobe is None else nprobe, "search", "nprobe"),
         )
         rows = self._vectors(queries, "search")
-        if not self.is_trained:
-            raise RuntimeError(
-                f"search: this {type(self).__name__} must be trained first; call train(vectors)."
-            )
+        self._trained("search")
         return self._search(rows, k, allow, self._nearest(rows, min(count, self.nlist)))
 
     def range_search(self, queries: Any, radius: float, *, allow: Allowed = None) -> RangeHits:
