@@ -15,6 +15,7 @@ import pytest
 import grilly
 import grilly_core
 from grilly_core.errors import MissingPluginError
+from grilly_core.plugins import known
 
 HEAVY = [
     "numpy",
@@ -76,7 +77,7 @@ def test_star_imports_load_no_plugin():
 
 def test_a_name_of_a_missing_package_says_what_to_install():
     with pytest.raises(
-        MissingPluginError, match="grilly.nn.PerceiverIO comes with the package grilly-ext-multimodal"
+        MissingPluginError, match="planned for the package grilly-ext-multimodal, which does not exist yet"
     ):
         grilly.nn.PerceiverIO  # noqa: B018
     with pytest.raises(ImportError):
@@ -131,3 +132,17 @@ def test_submodules_have_the_paths_users_know():
     assert F.relu is grilly_core.functional.relu
     assert StepLR is grilly_core.optim.lr_scheduler.StepLR
     assert init.xavier_uniform_ is grilly_core.nn.init.xavier_uniform_
+
+
+def test_what_messages_say_to_install_can_be_installed():
+    """Oracle: the folders of the checkout."""
+    checkout = Path(__file__).resolve().parents[2]
+    for package in {
+        *known.PUBLIC.values(),
+        *known.OPS.values(),
+        *known.BACKENDS.values(),
+        *known.DEMOS.values(),
+    }:
+        folder = package.replace("-", "_")
+        assert (checkout / folder / "pyproject.toml").is_file() != (package in known.PLANNED)
+        assert (f"./{folder}" in known.missing("it", package)) != (package in known.PLANNED)

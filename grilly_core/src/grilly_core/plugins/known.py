@@ -7,10 +7,23 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BACKENDS", "DEMOS", "OPS", "PUBLIC", "install_hint", "names_in", "package_of"]
+__all__ = [
+    "BACKENDS",
+    "DEMOS",
+    "OPS",
+    "PLANNED",
+    "PUBLIC",
+    "install_hint",
+    "missing",
+    "names_in",
+    "package_of",
+]
 
 #: The index name ``grilly`` is somebody else's, so every message sends the reader to a checkout.
 _INSTALL: Final = "from a checkout of grilly run `pip install ./grilly_core ./{folder}`"
+
+#: Packages that nobody can install yet: their names are reserved.
+PLANNED: Final = frozenset(["grilly-ext-cognition", "grilly-ext-multimodal", "grilly-ext-hub"])
 
 #: Backend name → package.
 BACKENDS: Final[dict[str, str]] = {
@@ -132,3 +145,16 @@ def install_hint(package: str) -> str:
     'from a checkout of grilly run `pip install ./grilly_core ./grilly_ext_snn`'
     """
     return _INSTALL.format(folder=package.replace("-", "_"))
+
+
+def missing(what: str, package: str) -> str:
+    """Return the sentence that says why `what` is not there: its package is not installed, or not written.
+
+    Examples
+    --------
+    >>> missing("grilly.nn.PerceiverIO", "grilly-ext-multimodal")
+    'grilly.nn.PerceiverIO is planned for the package grilly-ext-multimodal, which does not exist yet.'
+    """
+    if package in PLANNED:
+        return f"{what} is planned for the package {package}, which does not exist yet."
+    return f"{what} comes with the package {package}, which is not installed: {install_hint(package)}."

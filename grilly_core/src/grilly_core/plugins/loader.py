@@ -234,10 +234,7 @@ class Loader:
     def _no_backend(self, name: str) -> DeviceError | MissingPluginError:
         package = known.BACKENDS.get(name)
         if package is not None:
-            return MissingPluginError(
-                f"backend {name!r} comes with the package {package}, which is not installed: "
-                f"{known.install_hint(package)}."
-            )
+            return MissingPluginError(known.missing(f"backend {name!r}", package))
         names = self.backend_names()
         there = f"installed are {', '.join(names)}" if names else "no backend is installed"
         return DeviceError(f"backend {name!r} is not known; {there}.{_did_you_mean(name, names)}")
@@ -292,9 +289,7 @@ class Loader:
         package = known.OPS.get(name.partition(".")[0])
         if package is None:
             return None
-        raise MissingPluginError(
-            f"op {name!r} comes with the package {package}, which is not installed: {known.install_hint(package)}."
-        )
+        raise MissingPluginError(known.missing(f"op {name!r}", package))
 
     def load_every_op(self, *, strict: bool = False) -> None:
         """Load all installed plugins that declare ops.
@@ -369,10 +364,7 @@ class Loader:
         where = f"grilly.{namespace}" if namespace else "grilly"
         package = known.package_of(namespace, name)
         if package is not None:
-            raise MissingPluginError(
-                f"{where}.{name} comes with the package {package}, which is not installed: "
-                f"{known.install_hint(package)}."
-            )
+            raise MissingPluginError(known.missing(f"{where}.{name}", package))
         names = {*core_names, *self.public_names(namespace), *known.names_in(namespace)}
         raise AttributeError(f"module {where!r} has no attribute {name!r}.{_did_you_mean(name, names)}")
 
@@ -404,10 +396,7 @@ class Loader:
         except LookupError:
             package = known.DEMOS.get(name)
             if package is not None:
-                raise MissingPluginError(
-                    f"the demo {name!r} comes with the package {package}, which is not installed: "
-                    f"{known.install_hint(package)}."
-                ) from None
+                raise MissingPluginError(known.missing(f"the demo {name!r}", package)) from None
             names = self.demo_names()
             there = f"there are {', '.join(names)}" if names else "none is installed"
             raise LookupError(f"demo {name!r} is not known; {there}.{_did_you_mean(name, names)}") from None
