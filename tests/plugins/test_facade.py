@@ -15,7 +15,7 @@ import pytest
 import grilly
 import grilly_core
 from grilly_core.errors import MissingPluginError
-from grilly_core.plugins import known
+from grilly_core.plugins import known, loader
 
 HEAVY = [
     "numpy",
@@ -146,3 +146,16 @@ def test_what_messages_say_to_install_can_be_installed():
         folder = package.replace("-", "_")
         assert (checkout / folder / "pyproject.toml").is_file() != (package in known.PLANNED)
         assert (f"./{folder}" in known.missing("it", package)) != (package in known.PLANNED)
+
+
+@pytest.mark.parametrize(("space", "name"), [("nn", "LIFNode"), ("functional", "lif_step")])
+def test_core_without_the_facade_finds_extensions_or_says_what_to_install(monkeypatch, space, name):
+    """Oracle: what the facade finds."""
+    core = importlib.import_module(f"grilly_core.{space}")
+    assert getattr(core, name) is getattr(importlib.import_module(f"grilly.{space}"), name)
+    monkeypatch.setattr(loader._process, "load", lambda *key: {}[key])  # as if nothing were installed
+    with pytest.raises(MissingPluginError, match="grilly-ext-snn, which is not installed"):
+        getattr(core, name)
+    with pytest.raises(AttributeError, match="Did you mean"):
+        getattr(core, {"nn": "Linaer", "functional": "softmx"}[space])
+    assert name not in core.__all__

@@ -5,6 +5,8 @@ Wherever a tensor is taken, a NumPy array or a number will do. `dim` and `axis` 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from grilly_core.functional.activations import *  # noqa: F403
 from grilly_core.functional.activations import __all__ as _activations
 from grilly_core.functional.attention import *  # noqa: F403
@@ -47,9 +49,18 @@ from grilly_core.functional.transposed import *  # noqa: F403
 from grilly_core.functional.transposed import __all__ as _transposed
 from grilly_core.functional.whitening import *  # noqa: F403
 from grilly_core.functional.whitening import __all__ as _whitening
+from grilly_core.plugins.loader import load_public
 
 __all__ = [
     *_activations, *_attention, *_dropping, *_embeddings, *_folding, *_layers, *_learning, *_lookup, *_losses,
     *_losses_contrastive, *_losses_ctc, *_losses_likelihood, *_losses_linear, *_losses_margin, *_normalising,
     *_pooling, *_pooling_more, *_resample, *_spellings, *_transposed, *_whitening,
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # checkers would take every name for one that exists
+
+    def __getattr__(name: str) -> Any:
+        """Find what an extension publishes here, without the facade, or say what to install."""
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return load_public("functional", name, __all__)

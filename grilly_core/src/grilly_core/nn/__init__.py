@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from grilly_core import functional
 from grilly_core.nn import init, utils
 from grilly_core.nn.activation import *  # noqa: F403
@@ -57,6 +59,7 @@ from grilly_core.nn.resample import __all__ as _resample
 from grilly_core.nn.transformer import *  # noqa: F403
 from grilly_core.nn.transformer import __all__ as _transformer
 from grilly_core.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from grilly_core.plugins.loader import load_public
 
 __all__ = [
     "GRU", "LSTM", "RNN", "AffectMLP", "Buffer", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
@@ -68,3 +71,11 @@ __all__ = [
     *_norm, *_padding, *_pooling, *_pooling_more, *_positions, *_resample,
     *_transformer,
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # checkers would take every name for one that exists
+
+    def __getattr__(name: str) -> Any:
+        """Find what an extension publishes here, without the facade, or say what to install."""
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return load_public("nn", name, __all__)
