@@ -237,6 +237,13 @@ class SynapticNode(ScanNode):
         Decays of current and membrane, between 0 and 1.
     v_threshold, surrogate_function, reset_mechanism, step_mode, use_gpu, **options
         See `LeakyNode`.
+
+    Examples
+    --------
+    >>> import grilly
+    >>> from grilly_ext_snn.nn.nodes import SynapticNode
+    >>> SynapticNode(alpha=0.5, beta=0.5, step_mode="m")(grilly.full((5, 1), 0.6))[:, 0].tolist()
+    [0.0, 1.0, 0.0, 1.0, 0.0]
     """
 
     _name = "synaptic"
@@ -259,6 +266,13 @@ class AlphaNode(ScanNode):
         Decays of the two parts, ``0 < beta < alpha < 1``.
     v_threshold, surrogate_function, reset_mechanism, step_mode, use_gpu, **options
         See `LeakyNode`.
+
+    Examples
+    --------
+    >>> import grilly
+    >>> from grilly_ext_snn.nn.nodes import AlphaNode
+    >>> AlphaNode(alpha=0.75, beta=0.5, step_mode="m")(grilly.full((5, 1), 1.0))[:, 0].tolist()
+    [0.0, 0.0, 0.0, 1.0, 0.0]
     """
 
     _name = "alpha"
@@ -283,6 +297,13 @@ class AdaptiveLIFNode(ScanNode):
         What a spike adds to the threshold.
     decay_input, v_threshold, v_reset, surrogate_function, detach_reset, step_mode, use_gpu, **options
         See `LIFNode`.
+
+    Examples
+    --------
+    >>> import grilly
+    >>> from grilly_ext_snn.nn.nodes import AdaptiveLIFNode
+    >>> AdaptiveLIFNode(beta=1.0, step_mode="m")(grilly.full((4, 1), 1.5))[:, 0].tolist()
+    [1.0, 0.0, 1.0, 0.0]
     """
 
     _name = "alif"
@@ -346,6 +367,13 @@ class AdExNode(ScanNode):
         Of the adaptation: time constant, coupling to the membrane, what a spike adds.
     v_threshold, v_reset, surrogate_function, detach_reset, step_mode, use_gpu, **options
         See `BaseNode`; `v_threshold` is the peak of a spike.
+
+    Examples
+    --------
+    >>> import grilly
+    >>> from grilly_ext_snn.nn.nodes import AdExNode
+    >>> AdExNode(step_mode="m")(grilly.full((1000, 1), 1000.0)).sum().item()  # 1 nA for 100 ms
+    5.0
     """
 
     _name = "adex"
