@@ -293,6 +293,19 @@ def test_calls_that_do_not_fit_are_explained():
             call()
 
 
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [
+        (lambda x: grilly.exp(None), "exp: x"),
+        (lambda x: grilly.add(x, None), "add: y"),
+        (lambda x: grilly.functional.linear(None, x), "nn.linear: x"),
+    ],
+)
+def test_none_where_a_tensor_must_be_names_the_argument(call, where):
+    with pytest.raises(TypeError, match=f"{where}: expected a tensor.*received None"):
+        call(grilly.ones(2, 2))
+
+
 def test_bodies_may_not_read_values():
     @grilly.op("test.reads")
     def reads(x):

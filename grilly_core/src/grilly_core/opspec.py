@@ -213,6 +213,12 @@ class Op(Generic[P, R]):
         missing = [n for n in self.schema.required_attrs if attrs[n] is None]
         if missing:
             raise TypeError(f"{self.name}: the attribute {missing[0]!r} is missing.")
+        if not self.schema.lists:
+            for name, spec in zip(self.schema.tensors, specs, strict=False):
+                if spec is None and name not in self.schema.optional:
+                    raise TypeError(
+                        f"{self.name}: {name}: expected a tensor, an array or a number; received None."
+                    )
         first = specs[0] if specs else None
         axis = attrs.get("axis")
         if axis is not None and first is not None:
