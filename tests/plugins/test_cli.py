@@ -124,3 +124,12 @@ def test_demos_are_listed_called_with_their_arguments_and_a_broken_one_says_why(
         with pytest.raises(SystemExit):
             main()
         assert message in capsys.readouterr().err
+
+
+def test_conformance_of_an_op_that_is_not_there_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["grilly", "conformance", "--op", "softmx"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert error.startswith("grilly: ops: softmx: not declared") and "Did you mean" in error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import platform
 import sys
@@ -17,6 +18,7 @@ import grilly_core
 from grilly_core import registry
 from grilly_core.atomic import atomic_write
 from grilly_core.device import open_context
+from grilly_core.errors import RegistrationError
 from grilly_core.opspec import Op
 from grilly_core.plugins import loader
 from grilly_core.samples import cases_of
@@ -176,8 +178,13 @@ def execute(
     result = Report(str(context.device), level, _versions())
     allowed, seen = read_xfails(xfails), set()
     start = time.perf_counter()
-    if missing := sorted(set(ops or ()) - {op.name for op in known}):
-        raise ValueError(f"ops: {', '.join(missing)}: not declared, or without samples; see `grilly ops`.")
+    names = {op.name for op in known}
+    if missing := sorted(set(ops or ()) - names):
+        close = sorted({c for name in missing for c in difflib.get_close_matches(name, names)})
+        raise RegistrationError(
+            f"ops: {', '.join(missing)}: not declared, or without samples; see `grilly ops`."
+            + (f" Did you mean {', '.join(close)}?" if close else "")
+        )
     chosen = [op for op in known if ops is None or op.name in ops]
     for i, op in enumerate(chosen):
         result.cases += len(cases_of(op).cases)
