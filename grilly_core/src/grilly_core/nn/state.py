@@ -111,11 +111,13 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool) -> Incompa
     missing += [name for name in (*cells, *own) if name not in state_dict]
     unexpected += [name for name in state_dict if name not in cells and name not in own]
     values = {name: host_array(state_dict[name]) for name in cells if name in state_dict}
-    problems += [
-        f"{name}: the module has shape {tuple(cells[name].shape)}, the state dict {tuple(v.shape)}"
-        for name, v in values.items()
-        if tuple(v.shape) != tuple(cells[name].shape)
-    ]
+    for name, v in values.items():
+        if isinstance(v, np.ndarray) and v.dtype.kind not in "biufcV":  # V: bfloat16
+            problems.append(f"{name}: expected a tensor; received {type(state_dict[name]).__name__}")
+        elif tuple(v.shape) != tuple(cells[name].shape):
+            problems.append(
+                f"{name}: the module has shape {tuple(cells[name].shape)}, the state dict {tuple(v.shape)}"
+            )
     if strict:
         problems += [f"{name}: missing" for name in missing] + [f"{name}: unexpected" for name in unexpected]
     if problems:
