@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
 from typer.testing import CliRunner
 
@@ -98,3 +101,17 @@ def test_vectors_of_two_encoders_are_not_mixed(tmp_path):
         SemanticSearch(tmp_path / "s", HashingEncoder(64, (2, 3)))
     with SemanticSearch(tmp_path / "s", HashingEncoder(64)) as search:
         assert search.query("one")[0].document.text == "one"
+
+
+def test_an_encoder_named_in_a_folder_is_never_imported(run, tmp_path, monkeypatch):
+    """Opening a folder of somebody else's runs no code that it names; who opens it says which encoder to use."""
+    (tmp_path / "widths.py").write_text("def encode(texts): return [[float(len(t)), 1.0] for t in texts]\n")
+    assert run("build", "docs", "--index", "there", "--encoder", "widths:encode")[0] == 0
+    monkeypatch.delitem(sys.modules, "widths", raising=False)
+    code, output = run("query", "bread", "--index", "there")
+    assert code == 1 and "'widths:encode'" in output and "--encoder" in output and "widths" not in sys.modules
+    assert run("query", "bread", "--index", "there", "--encoder", "widths:encode")[0] == 0
+    (tmp_path / "there" / "search.json").write_text(
+        json.dumps({"format": "grilly-search 1", "encoder": 7, "dim": 2})
+    )
+    assert run("query", "bread", "--index", "there")[0] == 1

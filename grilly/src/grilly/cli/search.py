@@ -66,7 +66,7 @@ def _console() -> Console:
 
 
 def _importable(encoder: str | None) -> str | None:
-    """Let a module of the current folder be named; one that an index remembers must be installed."""
+    """Let a module of the current folder be named."""
     if encoder is not None and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     return encoder

@@ -55,8 +55,8 @@ class SemanticSearch:
         Made if it is not there.
     encoder : callable or str, optional
         ``(list of str) -> array (N, D)``, or ``"module:attribute"`` of one, or ``"hashing"``, the default for a new
-        folder: a `HashingEncoder`, which compares spelling, not meaning. A folder remembers an encoder that it can
-        make again; a callable must be passed each time.
+        folder: a `HashingEncoder`, which compares spelling, not meaning. A folder remembers a `HashingEncoder`; others
+        must be given each time, as no file says which code to run.
     device : Device or str, optional
         Where searches run.
 
@@ -114,7 +114,7 @@ class SemanticSearch:
                 raise FileFormatError(f"{path}: not a search folder of grilly ({error}).") from error
             if not known:
                 raise FileFormatError(f"{path}: expected {_FORMAT}; received {kept['format']!r}.")
-            made = encoder_from(kept["encoder"]) if given is None else given
+            made = self._remembered(kept.get("encoder")) if given is None else given
             made = encoder_from(made) if isinstance(made, str) else made
             if (width := encode(made, ["width"]).shape[1]) != kept["dim"]:
                 raise ValueError(
@@ -128,6 +128,14 @@ class SemanticSearch:
         given = "hashing" if given is None else given
         made = encoder_from(given) if isinstance(given, str) else given
         return made, _spec(given) or {"encoder": "callable"}
+
+    def _remembered(self, spec: Any) -> Encoder:
+        """Return the encoder that a folder describes. A name in a file is never imported: it may be anybody's."""
+        if isinstance(spec, dict):
+            return encoder_from(spec)
+        raise ValueError(
+            f"{self.folder} holds vectors of the encoder {spec!r}; pass it again: encoder= (in the shell: --encoder)."
+        )
 
     def _reconcile(self) -> None:
         if self._vectors.index.d != self.dim:
