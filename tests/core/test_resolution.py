@@ -114,8 +114,9 @@ def test_a_missing_kernel_falls_back_visibly(fake):
     """VUL-13's rule for any device: a warning once, counts always, an error on request."""
     x = grilly.asarray([1.0, 4.0], device=fake(ADD))
     events.reset_stats()
-    with grilly.fallback("warn"), pytest.warns(FallbackWarning, match="sqrt"):
+    with grilly.fallback("warn"), pytest.warns(FallbackWarning, match="sqrt") as told:
         assert grilly.sqrt(x).tolist() == [1, 2]
+    assert told[0].filename == __file__  # the user's line, whatever lies between
     with grilly.fallback("warn"), warnings.catch_warnings():
         warnings.simplefilter("error")
         grilly.sqrt(x)

@@ -5,6 +5,7 @@ The decision is made once per key and cached by the dispatcher. `explain` tells 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -408,7 +409,7 @@ class FallbackPlan(Plan):
                 FallbackWarning(
                     f"op {name!r} runs on the CPU instead of {where}: {self.reason} ({nbytes} bytes out)."
                 ),
-                stacklevel=4,
+                stacklevel=_callers(),
             )
 
     def moved(self, view: View, context: Context, direction: str) -> View:
@@ -416,3 +417,11 @@ class FallbackPlan(Plan):
         array = view.buffer.context.download(view)
         events.emit(events.Transfer(direction, view.nbytes, str(self.context.device), "fallback"))
         return context.upload(array, view.dtype)
+
+
+def _callers() -> int:
+    """Return how many frames above `warnings.warn` the first is that belongs to no package of grilly."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("grilly"):
+        level, frame = level + 1, frame.f_back
+    return level
