@@ -87,8 +87,9 @@ def test_new_refuses_names_that_python_refuses(name, tmp_path, monkeypatch, caps
 
 @pytest.mark.parametrize("kind", ["op", "backend"])
 def test_a_new_package_passes_its_own_test(kind, tmp_path):
-    call("new", kind, "sample", "--folder", str(tmp_path))
-    folder = tmp_path / "grilly_sample"
+    call("new", kind, "my_sample", "--folder", str(tmp_path))
+    folder = tmp_path / "grilly_my_sample"
+    assert 'name = "grilly-my-sample"' in (folder / "pyproject.toml").read_text()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", folder],
         cwd=folder,
@@ -97,7 +98,7 @@ def test_a_new_package_passes_its_own_test(kind, tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     with pytest.raises(Exception, match="exists already"):
-        call("new", kind, "sample", "--folder", str(tmp_path))
+        call("new", kind, "my_sample", "--folder", str(tmp_path))
 
 
 def test_demos_are_listed_called_with_their_arguments_and_a_broken_one_says_why(site, monkeypatch, capsys):

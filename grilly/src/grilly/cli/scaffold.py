@@ -30,7 +30,7 @@ def write(kind: str, name: str, folder: Path) -> Path:
     target = folder / f"grilly_{name}"
     if target.exists():
         raise GrillyError(f"{target} exists already; choose another name or --folder.")
-    words = {"name": name, "title": name.title().replace("_", "")}
+    words = {"name": name, "project": name.replace("_", "-"), "title": name.title().replace("_", "")}
     source = _TEMPLATES / kind
     for template in sorted(path for path in source.rglob("*.tmpl")):
         path = target / str(template.relative_to(source)).replace("NAME", name).removesuffix(".tmpl")
