@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("numba")
 
 from grilly_backend_cpu import jit_setup
-from grilly_backend_cpu.fast import shifted_conv
+from grilly_backend_cpu.fast import shifted_conv, shifted_weight
 from grilly_backend_cpu.kernels.conv_ways import Geometry
 
 #: images (n, c, h, w), outputs, kernel, padding of each axis (low, high), dilation
@@ -60,6 +60,48 @@ def test_both_directions(case: Any, rng: np.random.Generator) -> None:
     shifted_conv.input_grad(g, weight, gx, low, dilation)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=2e-4)
     np.testing.assert_allclose(gx, back[(..., *inside)], rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("rows", [512, 20])
+@pytest.mark.parametrize("case", CASES)
+def test_the_gradient_of_the_weight(
+    case: Any, rows: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape, outputs, kernel, padding, dilation = case
+    monkeypatch.setattr(shifted_weight, "_POSITIONS", rows)
+    x = rng.standard_normal(shape, dtype=np.float32)
+    wide = padded(x, padding)
+    size = [n - (k - 1) * d for n, k, d in zip(wide.shape[2:], kernel, dilation, strict=True)]
+    g = rng.standard_normal((shape[0], outputs, *size), dtype=np.float32)
+    gw = np.full((outputs, shape[1], *kernel), np.nan, np.float32)
+    expected = np.zeros(gw.shape)
+    for (a, b), (_, where) in zip(np.ndindex(*kernel), taps(gw, dilation, size), strict=True):
+        expected[:, :, a, b] = np.einsum("nohw,nchw->oc", g.astype(np.float64), wide[where])
+    shifted_weight.weight_grad(g, x, gw, [p[0] for p in padding], dilation)
+    np.testing.assert_allclose(gw, expected, rtol=1e-4, atol=2e-4)
+
+
+def test_what_is_not_finite_reaches_only_the_taps_that_see_it(rng: np.random.Generator) -> None:
+    x, g = rng.random((2, 32, 9, 9), np.float32), np.ones((2, 16, 9, 9), np.float32)
+    x[1, 3, 0, 8] = np.inf
+    gw = np.empty((16, 32, 3, 3), np.float32)
+    shifted_weight.weight_grad(g, x, gw, (1, 1), (1, 1))
+    reached = np.zeros((32, 3, 3), bool)
+    reached[3, :2, 1:] = True  # not by the last row of taps, nor by the first column
+    np.testing.assert_array_equal(~np.isfinite(gw), np.broadcast_to(reached, gw.shape))
+
+
+def test_the_gradient_of_the_weight_does_not_depend_on_threads(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, g = rng.random((3, 32, 30, 30), np.float32), rng.random((3, 20, 30, 30), np.float32)
+    found = set()
+    for threads in (1, 2, 2):
+        monkeypatch.setitem(jit_setup._state, "threads", threads)
+        gw = np.full((20, 32, 3, 3), np.nan, np.float32)
+        shifted_weight.weight_grad(g, x, gw, (1, 1), (1, 1))
+        found.add(gw.tobytes())
+    assert len(found) == 1
 
 
 def test_what_is_not_finite_stays_in_its_channel_and_image(rng: np.random.Generator) -> None:

@@ -2,8 +2,8 @@
 
 Two ways: image by image, whose products land in place, and, for many small images, the whole batch side by side, so
 that one large product replaces many small ones (`grilly_backend_cpu.kernels.conv_ways`). With stride 1 in float32 no
-columns are made but for the weight's gradient (`grilly_backend_cpu.fast.shifted_conv`). Several images' columns are
-made at a time: going to and fro between BLAS and Numba costs about 0.2 ms. The columns are made again for
+columns are made (`grilly_backend_cpu.fast.shifted_conv`, `grilly_backend_cpu.fast.shifted_weight`). Several images'
+columns are made at a time: going to and fro between BLAS and Numba costs about 0.2 ms. The columns are made again for
 the weight gradient: that costs less than keeping them.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from grilly_backend_cpu.fast import conv as fast
-from grilly_backend_cpu.fast import shifted_conv
+from grilly_backend_cpu.fast import shifted_conv, shifted_weight
 from grilly_backend_cpu.kernels.conv_ways import BatchLast, ByImage, Geometry, NumpyColumns
 from grilly_backend_cpu.kernels.support import FAST, WIDE, WIDENED
 from grilly_backend_cpu.quiet import quiet_context
@@ -72,6 +72,9 @@ class Convolution:
             gw[...] = 0
             return
         geo = Geometry.of(x.shape, gw.shape, g.shape[2:], attrs)
+        if self.shifted is not None and shifted_weight.serves(geo, g.dtype, x.shape[1], g.shape[-1]):
+            shifted_weight.weight_grad(g, x, gw, geo.low, geo.dilation)
+            return
         flat = g.reshape(*g.shape[:2], geo.plane)
         way = self.small if geo.many_small else self.plain  # one product for all images instead of a sum
         quiet_context().run(way.weight_grad, flat, x, gw.reshape(len(gw), geo.rows), geo)
