@@ -184,3 +184,8 @@ def test_bits_live_in_files_and_journals_too(bits, tmp_path):
             np.testing.assert_array_equal(stored.index.reconstruct([*range(30), *range(50, 60)]), rows)
             stored.compact()
     assert load_index(tmp_path / "index", mmap=True).search(rows[3], 1).distances.tolist() == [[0]]
+
+
+def test_a_folder_is_no_index(tmp_path):
+    with pytest.raises(FileFormatError, match="is a folder.*ShardedIndex"):
+        load_index(tmp_path)

@@ -199,6 +199,10 @@ def load_index(
 def header_of(path: str | os.PathLike[str]) -> tuple[dict[str, Any], int]:
     """Return the header of an index's file, and where its arrays start."""
     source = Path(path)
+    if source.is_dir():
+        raise FileFormatError(
+            f"{source} is a folder; expected an index's file. ShardedIndex and SemanticSearch open folders."
+        )
     try:
         with safetensors.safe_open(source, framework="numpy") as opened:  # type: ignore[no-untyped-call]
             metadata = opened.metadata() or {}
