@@ -54,10 +54,14 @@ class Inferred(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Names of the tensor parameters (some optional, some lists) and of the attributes with their defaults."""
+    """Names of the tensor parameters and of the attributes with their defaults.
+
+    Some tensors may be left out (`optional`), some may be None (`nullable`), and some are lists.
+    """
 
     tensors: tuple[str, ...]
     optional: frozenset[str]
+    nullable: frozenset[str]
     lists: frozenset[str]
     attrs: dict[str, Any]
     required_attrs: frozenset[str]
@@ -65,12 +69,14 @@ class Schema:
     @staticmethod
     def of(function: Callable[..., Any]) -> Schema:
         """Read the schema off a function's signature."""
-        tensors, optional, lists, attrs, required = [], set(), set(), {}, set()
+        tensors, optional, nullable, lists, attrs, required = [], set(), set(), set(), {}, set()
         for p in inspect.signature(function).parameters.values():
             if p.kind is p.POSITIONAL_OR_KEYWORD:
                 tensors.append(p.name)
                 if p.default is None:
                     optional.add(p.name)
+                if p.default is None or "None" in str(p.annotation):
+                    nullable.add(p.name)
                 if "TensorList" in str(p.annotation):
                     lists.add(p.name)
             elif p.kind is p.KEYWORD_ONLY:
@@ -82,7 +88,8 @@ class Schema:
                     f"{function.__name__}: parameter {p.name!r} must be positional (a tensor) or keyword-only "
                     "(an attribute); *args and **kwargs have no schema."
                 )
-        return Schema(tuple(tensors), frozenset(optional), frozenset(lists), attrs, frozenset(required))
+        names = (frozenset(kind) for kind in (optional, nullable, lists))
+        return Schema(tuple(tensors), *names, attrs, frozenset(required))
 
 
 Call = Callable[["Op[Any, Any]", tuple[Any, ...], dict[str, Any]], Any]
@@ -215,7 +222,7 @@ class Op(Generic[P, R]):
             raise TypeError(f"{self.name}: the attribute {missing[0]!r} is missing.")
         if not self.schema.lists:
             for name, spec in zip(self.schema.tensors, specs, strict=False):
-                if spec is None and name not in self.schema.optional:
+                if spec is None and name not in self.schema.nullable:
                     raise TypeError(
                         f"{self.name}: {name}: expected a tensor, an array or a number; received None."
                     )
