@@ -61,15 +61,16 @@ class Schema:
 
     tensors: tuple[str, ...]
     optional: frozenset[str]
-    nullable: frozenset[str]
     lists: frozenset[str]
     attrs: dict[str, Any]
     required_attrs: frozenset[str]
+    nullable: frozenset[str] = frozenset()
 
     @staticmethod
     def of(function: Callable[..., Any]) -> Schema:
         """Read the schema off a function's signature."""
-        tensors, optional, nullable, lists, attrs, required = [], set(), set(), set(), {}, set()
+        tensors, optional, lists, attrs, required = [], set(), set(), {}, set()
+        nullable = set()
         for p in inspect.signature(function).parameters.values():
             if p.kind is p.POSITIONAL_OR_KEYWORD:
                 tensors.append(p.name)
@@ -88,8 +89,14 @@ class Schema:
                     f"{function.__name__}: parameter {p.name!r} must be positional (a tensor) or keyword-only "
                     "(an attribute); *args and **kwargs have no schema."
                 )
-        names = (frozenset(kind) for kind in (optional, nullable, lists))
-        return Schema(tuple(tensors), *names, attrs, frozenset(required))
+        return Schema(
+            tuple(tensors),
+            frozenset(optional),
+            frozenset(lists),
+            attrs,
+            frozenset(required),
+            frozenset(nullable),
+        )
 
 
 Call = Callable[["Op[Any, Any]", tuple[Any, ...], dict[str, Any]], Any]
