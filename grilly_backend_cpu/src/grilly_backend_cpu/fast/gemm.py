@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from grilly_backend_cpu.fast.microkernel import LANES, square_turner, tile_of, tile_shape
 from grilly_backend_cpu.jit import Jit, njit, split
 
-__all__ = ["multiply", "pack_strips", "serves"]
+__all__ = ["multiply", "pack_strips", "serves", "turn"]
 
 Array = NDArray[Any]
 _DEPTH: Final = 256  # of a block: a strip of the right factor then stays in the first cache
@@ -40,7 +40,7 @@ def _pack_strips(
     for s in range((columns + width - 1) // width):
         count, at, strip = min(width, columns - s * width), column + s * width, packed[s]
         if turned:
-            _turn(b[at : at + count, first : first + depth], strip[:depth])
+            turn(b[at : at + count, first : first + depth], strip[:depth])
         else:
             for p in range(depth):
                 line, source = strip[p], b[first + p, at : at + count]
@@ -64,11 +64,11 @@ def _pack_rows(
                 for r in range(count):
                     line[r] = source[r]
         else:
-            _turn(a[at : min(at + LANES, a.shape[0]), first : first + depth], block[:depth])
+            turn(a[at : min(at + LANES, a.shape[0]), first : first + depth], block[:depth])
 
 
 @njit
-def _turn(source: Any, target: Any) -> None:
+def turn(source: Any, target: Any) -> None:
     """``target[p, r] = source[r, p]``, zero beyond the rows of `source`."""
     rows, depth = source.shape
     full = rows // LANES * LANES

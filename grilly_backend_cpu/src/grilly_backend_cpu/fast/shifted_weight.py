@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from grilly_backend_cpu.fast.gemm import _turn
+from grilly_backend_cpu.fast.gemm import turn
 from grilly_backend_cpu.fast.microkernel import LANES, tile_of, tile_shape
 from grilly_backend_cpu.jit import Jit, njit, split
 from grilly_backend_cpu.memory import scratch
@@ -45,7 +45,7 @@ def _turned_rows(image: Any, first: int, top: int, left: int, pitch: int, rows: 
             continue
         line[:begin] = 0
         line[end:] = 0
-        _turn(image[:, row, begin - left : end - left], line[begin:end])
+        turn(image[:, row, begin - left : end - left], line[begin:end])
 
 
 _tile: Any = None  # replaced by the intrinsic, and the numbers by its shape
@@ -75,7 +75,7 @@ def _grad(start: int, stop: int, args: Any) -> None:
                 part = g[
                     n, i * _high : min(i * _high + LANES, outputs), first * wide : (first + count) * wide
                 ]
-                _turn(part, packed[i, : count * wide])
+                turn(part, packed[i, : count * wide])
             for t in range(len(offsets)):
                 for s in range(filled // _wide):
                     for i in range(tiles):
