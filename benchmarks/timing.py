@@ -10,6 +10,7 @@ from dataclasses import dataclass
 __all__ = ["Row", "best", "compare", "table"]
 
 _WARM = 0.3  # seconds, for the clocks of a device
+_PAUSE = 0.05  # seconds
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,11 @@ def compare(
     rounds: int = 9,
     budget: float = 0.05,
 ) -> Row:
-    """Time both in alternating rounds and keep the median round of each."""
+    """Time both in alternating rounds and keep the median round of each.
+
+    A pause before each round lets the threads of the other fall asleep: those of OpenBLAS wait busily for some 25 ms
+    after a product, and would slow down whoever comes next.
+    """
     for function in (ours, peer):
         for _ in range(3):
             function()
@@ -55,6 +60,7 @@ def compare(
     counts = [_calls(ours, budget), _calls(peer, budget)]
     for _ in range(rounds):
         for i, function in enumerate((ours, peer)):
+            time.sleep(_PAUSE)
             start = time.perf_counter()
             for _ in range(counts[i]):
                 function()

@@ -76,6 +76,13 @@ class CpuRuntime:
 
         products.product(a, b, out)
 
+    @staticmethod
+    def byte_tile() -> Any:
+        """Return the tile of products of bytes for compiled kernels; see `grilly_backend_cpu.fast.byte_tile`."""
+        from grilly_backend_cpu.fast import byte_tile
+
+        return byte_tile.host_tile()
+
     @property
     def has_numba(self) -> bool:
         """Whether Numba is installed."""

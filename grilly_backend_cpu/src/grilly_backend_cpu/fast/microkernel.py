@@ -8,12 +8,13 @@ or four of one where registers are shorter.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 from grilly_backend_cpu import jit_setup
 from grilly_backend_cpu.jit import Native
 
-__all__ = ["LANES", "square_turner", "tile_of", "tile_shape"]
+__all__ = ["LANES", "Tile", "square_turner", "tile_intrinsic", "tile_of", "tile_shape"]
 
 LANES: Final = 16
 
@@ -34,10 +35,11 @@ def tile_of(rows: int, columns: int) -> Native:
     It adds ``sum(a[at + r * down + p * along] * b[at + p * along + j] for p in range(count))`` to ``c[at + r * down +
     j]``, all places counted in floats from the start of the array; where `fresh`, what `c` held does not count.
     """
-    return Native(lambda numba: _intrinsic(numba, rows, columns // LANES))
+    return Native(lambda numba: tile_intrinsic(numba, lambda builder: Tile(builder, rows, columns // LANES)))
 
 
-def _intrinsic(numba: Any, rows: int, vectors: int) -> Any:
+def tile_intrinsic(numba: Any, make: Callable[[Any], Tile]) -> Any:
+    """Return the intrinsic whose instructions the `Tile` writes that is made for a builder."""
     from numba.extending import intrinsic
 
     n, yes = numba.int64, numba.boolean
@@ -51,7 +53,7 @@ def _intrinsic(numba: Any, rows: int, vectors: int) -> Any:
             )
             starts = [builder.gep(d, [given[i]]) for d, i in ((a_data, 1), (b_data, 5), (c_data, 8))]
             steps = given[2], given[3], given[6], given[9]
-            _Tile(builder, rows, vectors).emit(starts, steps, given[10], given[11])
+            make(builder).emit(starts, steps, given[10], given[11])
             return context.get_dummy_value()
 
         return numba.types.void(a, n, n, n, b, n, n, c, n, n, n, yes), emit
@@ -59,14 +61,15 @@ def _intrinsic(numba: Any, rows: int, vectors: int) -> Any:
     return tile
 
 
-class _Tile:
-    """Writes the instructions of one tile."""
+class Tile:
+    """Writes the instructions of one tile; a subclass may have elements of another type of four bytes."""
 
     def __init__(self, builder: Any, rows: int, vectors: int) -> None:
         from llvmlite import ir
 
         self.ir, self.builder, self.rows, self.vectors = ir, builder, rows, vectors
-        self.long, self.vector = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
+        self.long, self.element = ir.IntType(64), ir.FloatType()
+        self.vector = ir.VectorType(self.element, LANES)
 
     def emit(self, starts: Any, steps: Any, count: Any, fresh: Any) -> None:
         """Load the sums or start at 0, run the loop, store the sums."""
@@ -116,7 +119,7 @@ class _Tile:
         builder = self.builder
         with builder.if_else(fresh) as (then, otherwise):
             with then:
-                zeros = [self.ir.Constant(self.vector, [0.0] * LANES) for _ in places]
+                zeros = [self.ir.Constant(self.vector, [self.element(0)] * LANES) for _ in places]
                 at_zeros = builder.block
             with otherwise:
                 loaded = [self._load(place) for place in places]
@@ -139,12 +142,15 @@ class _Tile:
             factor = builder.insert_element(nothing, builder.load(a), first)
             factor = builder.shuffle_vector(factor, nothing, everywhere)
             for j in range(self.vectors):
-                product = builder.fmul(factor, line[j], flags=("contract",))
-                total = held[r * self.vectors + j]
-                found.append(builder.fadd(total, product, flags=("contract",)))
+                found.append(self.add_product(held[r * self.vectors + j], factor, line[j]))
             if r + 1 < self.rows:
                 a = builder.gep(a, [down])
         return found
+
+    def add_product(self, total: Any, factor: Any, line: Any) -> Any:
+        """Return ``total + factor * line``, rounded once."""
+        product = self.builder.fmul(factor, line, flags=("contract",))
+        return self.builder.fadd(total, product, flags=("contract",))
 
 
 def square_turner() -> Native:
