@@ -1,10 +1,10 @@
 """Nearest rows on the CPU.
 
-A row is first scored fast: in float32, vectorised, for many queries by a matrix product, where the CPU is quick at
-that by one of bytes. If the error of that score
-allows that the row is among the best k so far, it is scored again in float64, term by term in order, and that number
-(rounded to float32) decides. About ``k log(N / k)`` rows of N need it, and the result depends on nothing but the query
-and the rows: not on blocks, threads, or other queries. A single query is bound by reading the rows once.
+A row is first scored fast: in float32, vectorised, for many queries by a matrix product, of bytes where the CPU is
+quick at that. If the error of that score allows that the row is among the best k so far, it is scored again in float64,
+term by term in order, and that number (rounded to float32) decides. About ``k log(N / k)`` rows of N need it, and the
+result depends on nothing but the query and the rows: not on blocks, threads, or other queries. A single query is bound
+by reading the rows once.
 """
 
 from __future__ import annotations
