@@ -63,8 +63,10 @@ def exact(queries, rows, metric):
     if metric == "cosine":
         lengths = total(q * q), total(x * x)
         a, b = (np.sqrt(np.where(n == 0, 1, n)) for n in lengths)
-        score = np.maximum(1 - total(q * x) / a / b, 0)
-        return np.where((lengths[0] == 0) | (lengths[1] == 0), 1.0, score).astype(np.float32)
+        products = total(q * x)
+        score = np.maximum(1 - products / a / b, 0)
+        nothing = ((lengths[0] == 0) | (lengths[1] == 0)) & ~np.isnan(products)
+        return np.where(nothing, 1.0, score).astype(np.float32)
     squares = total((q - x) ** 2)
     return (np.sqrt(squares) if metric == "l2" else squares).astype(np.float32)
 
@@ -77,7 +79,21 @@ def check(queries, rows, mask, k, metric, device):
     np.testing.assert_array_equal(values.numpy(), want)
 
 
-KINDS = ["normal", "tied", "far", "spiked", "sparse", "huge", "large", "small", "minute", "tiny", "uneven"]
+KINDS = [
+    "normal",
+    "tied",
+    "far",
+    "spiked",
+    "sparse",
+    "huge",
+    "large",
+    "small",
+    "minute",
+    "tiny",
+    "uneven",
+    "mixed",
+    "multiples",
+]
 
 
 def drawn(rng, kind, shape):
@@ -93,6 +109,10 @@ def drawn(rng, kind, shape):
         x *= rng.random(shape) < 0.05
     elif kind in ("huge", "large", "small", "minute", "tiny"):
         x *= {"huge": 1e20, "large": 1e15, "small": 1e-15, "minute": 1e-20, "tiny": 1e-36}[kind]
+    elif kind == "mixed":
+        x *= 10.0 ** rng.uniform(-6, 6, shape)
+    elif kind == "multiples":
+        x = x[:1] * (1 + 1e-7 * rng.standard_normal((shape[0], 1)))
     elif kind == "uneven":
         x *= 10.0 ** rng.integers(-20, 15, (len(x), 1))
     return x.astype(np.float32)
@@ -173,6 +193,15 @@ def test_nan_is_never_near_and_infinity_may_be(device, metric, queries):
     found = positions[0][positions[0] >= 0]
     assert not np.isnan(x[found]).any() and not np.isnan(values).any()
     assert len(found) == (199 if metric == "cosine" else 200)  # the cosine of infinity is NaN
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("queries", [2, 20])
+def test_numbers_that_float32_has_few_bits_for(device, metric, queries):
+    rng = np.random.default_rng(8)
+    q, x = (rng.standard_normal((n, 37)) for n in (queries, 400))
+    check((q * 1e-44).astype(np.float32), (x * 1e15).astype(np.float32), None, 3, metric, device)
 
 
 @needs_vulkan

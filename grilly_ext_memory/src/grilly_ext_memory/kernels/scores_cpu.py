@@ -79,7 +79,8 @@ def fast(q: Any, x: Any, kind: int, length: Any, slack: Any) -> Any:
         return -np.float32(np.inf)
     if kind == INNER:
         return -s - slack * both
-    if both > np.float32(1e-30) and xx > np.float32(1e-30):
+    least = np.float32(1e-30)
+    if both > least and xx > least and length > least:
         return np.float32(1) - s / both - np.float32(4) * slack
     return -np.float32(np.inf)
 
