@@ -40,8 +40,8 @@ _BLOCK: Final = (
 _QUERIES: Final = 1 << 13  # of a block of products
 _UNIT: Final = 2.0**-24
 _FALLBACK_GROUPS: Final = 4096
-_TURNS: Final = {1: 8, 2: 8, 4: 4, 8: 4}  # queries of a pass → rows of a lane
-_LANES: Final = 8  # of a row
+# Queries of a pass → rows of a lane, and lanes of a row.
+_SHAPES: Final = {1: (4, 16), 2: (4, 16), 4: (2, 8), 8: (8, 8)}
 
 
 def kept(k: int) -> int:
@@ -103,13 +103,13 @@ def by_bounds(stream: Any, outs: Any, queries: Any, rows: Any, mask: Any, metric
         count = min(together, total - first)
         some, some_mask = lines(queries, first, count), mask_of(mask, first, count)
         table, at_once = matrix(memory, count, there), min(8, power_of_two(count))
-        turns = _TURNS[at_once]
+        turns, lanes = _SHAPES[at_once]
         push = _BOUNDS.pack(
             *(stream.address(v) for v in (table, some, rows)), count, there, width, decision.slack
         )  # fmt: skip
         aligned = wide(stream, rows, width) and wide(stream, queries, width)
-        pipeline = stream.pipeline("memory.bounds", (METRICS[metric], aligned, at_once, turns, _LANES))
-        groups = -(-count // at_once) * -(-there // (256 // _LANES * turns))
+        pipeline = stream.pipeline("memory.bounds", (METRICS[metric], aligned, at_once, turns, lanes))
+        groups = -(-count // at_once) * -(-there // (256 // lanes * turns))
         stream.launch(pipeline, grid(groups), push, [some, rows], [table])
         best_scores(stream, decision.lowest(count), table, there, some_mask)
         decision.decide([lines(v, first, count) for v in outs], some, some_mask)

@@ -12,7 +12,8 @@ layout(constant_id = 4) const uint LANES = 8;      // of a row
 layout(push_constant, std430) uniform Push { uint64_t bounds, from, to; uint queries, rows, width; float slack; } push;
 const uint EUCLID = 1, INNER = 2, COSINE = 3, CITY = 4;
 const uint TOGETHER = 256 / LANES, COLUMNS = 512;
-const uint SUMS = METRIC == INNER ? 2 * QUERIES : METRIC == COSINE ? QUERIES + 1 : QUERIES;
+const bool LENGTHS = METRIC == INNER || METRIC == COSINE;  // of rows are the last sum, those of queries come apart
+const uint SUMS = LENGTHS ? QUERIES + 1 : QUERIES;
 
 shared vec4 held[QUERIES * COLUMNS / 4];
 shared float pieces[TOGETHER * TURNS * (LANES + 1)];
@@ -29,33 +30,27 @@ float total(vec4 four) { return (four.x + four.y) + (four.z + four.w); }
 void add_terms(inout float sums[SUMS], uint c, vec4 x) {
     [[unroll]] for (uint r = 0u; r < QUERIES; ++r) {
         vec4 q = held[r * (COLUMNS / 4u) + c];
-        if (METRIC == INNER) {
-            vec4 term = q * x;
-            sums[2u * r] += total(term);
-            sums[2u * r + 1u] += total(abs(term));
-        } else if (METRIC == COSINE) {
+        if (LENGTHS) {
             sums[r] += dot(q, x);
         } else {
             vec4 apart = q - x;
             sums[r] += METRIC == CITY ? total(abs(apart)) : dot(apart, apart);
         }
     }
-    if (METRIC == COSINE) sums[QUERIES] += dot(x, x);
+    if (LENGTHS) sums[QUERIES] += dot(x, x);
 }
-// The bound from finished sums; of cosines, `size` and `other` are squared lengths.
+// The bound from finished sums; `size` and `other` are squared lengths of query and row, of whose product the error is
+// a small part.
 float bound_from(float sum, float other, float size) {
-    if (METRIC == INNER) {
-        if (is_nan(other)) return NAN;
-        float low = -sum - push.slack * other;
-        return is_inf(other) || is_nan(low) ? -INF : low;
-    }
-    if (METRIC == COSINE) {
-        if (is_nan(other) || is_nan(size)) return NAN;
-        if (other > 1e-30 && other < 1e36 && size > 1e-30 && size < 1e36)
-            return is_nan(sum) ? NAN : 1.0 - 4.0 * push.slack - sum / (sqrt(other) * sqrt(size));
-        return -INF;
-    }
-    return is_nan(sum) ? NAN : min(sum, 3.4e38) * (1.0 - push.slack);
+    if (!LENGTHS) return is_nan(sum) ? NAN : min(sum, 3.4e38) * (1.0 - push.slack);
+    if (is_nan(other) || is_nan(size)) return NAN;
+    if (!(other < 1e36 && size < 1e36)) return -INF;
+    bool small = !(other > 1e-30 && size > 1e-30);  // then squares may have vanished
+    if (METRIC == INNER && small) return -max(sqrt(other) * 2e-15 + 1e-30, sqrt(size) * 2e-15 + 1e-30);
+    if (small) return -INF;
+    float both = sqrt(other) * sqrt(size);
+    if (METRIC == INNER) return -sum - 1.001 * push.slack * both;
+    return 1.0 - 4.0 * push.slack - sum / both;
 }
 void bring_queries(uint first_query, uint first, inout float size) {
     uint l = gl_LocalInvocationIndex;
@@ -65,7 +60,7 @@ void bring_queries(uint first_query, uint first, inout float size) {
         held[i] = d < push.width ? four_at(push.from + uint64_t(query) * push.width * 4u, d) : vec4(0.0);
     }
     barrier();
-    if (METRIC == COSINE && l < QUERIES * LANES)
+    if (LENGTHS && l < QUERIES * LANES)
         for (uint c = l % LANES; c < COLUMNS / 4u; c += LANES) {
             vec4 q = held[l / LANES * (COLUMNS / 4u) + c];
             size += dot(q, q);
@@ -97,7 +92,7 @@ void main() {
             [[unroll]] for (uint t = 0u; t < TURNS; ++t) add_terms(sums[t], c, x[t]);
         }
     }
-    if (METRIC == COSINE && l < QUERIES * LANES) lengths[l] = size;
+    if (LENGTHS && l < QUERIES * LANES) lengths[l] = size;
     float found[SUMS];
     [[unroll]] for (uint s = 0u; s < SUMS; ++s) {
         [[unroll]] for (uint t = 0u; t < TURNS; ++t)
@@ -111,12 +106,11 @@ void main() {
     [[unroll]] for (uint r = 0u; r < QUERIES; ++r) {
         if (first_query + r >= push.queries) continue;
         float other = 0.0, length_ = 0.0;
-        if (METRIC == INNER) other = found[2u * r + 1u];
-        if (METRIC == COSINE) {
+        if (LENGTHS) {
             other = found[QUERIES];
             [[unroll]] for (uint i = 0u; i < LANES; ++i) length_ += lengths[r * LANES + i];
         }
         uint64_t at = uint64_t(first_query + r) * push.rows + row;
-        store_f32(push.bounds + at * 4u, bound_from(found[METRIC == INNER ? 2u * r : r], other, length_));
+        store_f32(push.bounds + at * 4u, bound_from(found[r], other, length_));
     }
 }

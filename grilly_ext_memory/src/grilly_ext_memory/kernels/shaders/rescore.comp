@@ -87,7 +87,7 @@ void main() {
     if (query >= push.queries) return;
     merge();
     uint64_t bound = held[push.wanted - 1u];
-    double size = squared_length();
+    double size = push.direct != 0u ? 0.0LF : squared_length();
     score_held();
     for (uint i = push.wanted + gl_LocalInvocationIndex; i < KEEP; i += THREADS) held[i] = NOTHING;
     sort_held(KEEP);
