@@ -126,6 +126,17 @@ def read_nmnist(path: str | os.PathLike[str], size: tuple[int, int] = (34, 34)) 
     ------
     ValueError
         If the file is cut, or an event lies outside the sensor.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from grilly_ext_snn.events import read_nmnist
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     size = Path(folder, "0.bin").write_bytes(bytes([7, 3, 0x80, 0, 9]))
+    ...     events = read_nmnist(f"{folder}/0.bin")
+    >>> events.x.tolist(), events.y.tolist(), events.p.tolist(), events.t.tolist()
+    ([7], [3], [1], [9])
     """
     data = np.frombuffer(Path(path).read_bytes(), np.uint8)
     if len(data) % 5:
@@ -147,6 +158,17 @@ def write_nmnist(path: str | os.PathLike[str], events: Events) -> None:
     ------
     ValueError
         If a time or place does not fit the format: 23 bits of time, 8 of x and y, rows below 240.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from grilly_ext_snn.events import Events, read_nmnist, write_nmnist
+    >>> events = Events(np.array([5, 9]), np.array([1, 2]), np.array([3, 4]), np.array([1, 0], np.uint8), (34, 34))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_nmnist(f"{folder}/0.bin", events)
+    ...     read_nmnist(f"{folder}/0.bin").t.tolist()
+    [5, 9]
     """
     fits = len(events) == 0 or (
         events.t.min() >= 0

@@ -176,6 +176,19 @@ def load_index(
     ------
     FileFormatError
         If the file is foreign, cut, of another version, or damaged. Nothing in it is ever executed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from grilly_ext_memory.index.files import load_index, save_index
+    >>> from grilly_ext_memory.index.flat import IndexFlat
+    >>> index = IndexFlat(2)
+    >>> ids = index.add(np.eye(2, dtype=np.float32))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = save_index(index, f"{folder}/a.index")
+    ...     load_index(f"{folder}/a.index").search(np.float32([[0.9, 0]]), 1).ids.tolist()
+    [[0]]
     """
     source = Path(path)
     header, start = header_of(source)

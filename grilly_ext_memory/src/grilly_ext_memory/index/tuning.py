@@ -76,6 +76,24 @@ def sweep_nprobe(
         Powers of two up to `nlist` without it.
     repeats : int
         Searches for each time.
+
+    Returns
+    -------
+    list of Setting
+        Lists looked at, recall, and milliseconds of a query.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grilly_ext_memory.index.flat import IndexFlat
+    >>> from grilly_ext_memory.index.inverted import IndexIVFFlat
+    >>> from grilly_ext_memory.index.tuning import sweep_nprobe
+    >>> rows = np.random.default_rng(0).standard_normal((400, 8)).astype(np.float32)
+    >>> exact, lists = IndexFlat(8), IndexIVFFlat(8, 4)
+    >>> trained = lists.train(rows)
+    >>> ids = exact.add(rows), lists.add(rows)
+    >>> [(s.nprobe, s.recall > 0.3) for s in sweep_nprobe(lists, rows[:20], exact=exact)]
+    [(1, True), (2, True), (4, True)]
     """
     k, repeats = as_count(k, "sweep_nprobe"), as_count(repeats, "sweep_nprobe", "repeats")
     truth = exact.search(queries, k).ids

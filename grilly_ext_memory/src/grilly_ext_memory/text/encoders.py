@@ -108,6 +108,12 @@ def encode(encoder: Encoder, texts: Sequence[str], dim: int | None = None) -> ND
     ------
     ValueError
         If it returns no numbers, another number of rows, another width than `dim`, or numbers that are not finite.
+
+    Examples
+    --------
+    >>> from grilly_ext_memory.text.encoders import encode
+    >>> encode(lambda texts: [[3.0, 4.0] for _ in texts], ["a text"]).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
     """
     returned = encoder(list(texts))
     try:

@@ -68,13 +68,35 @@ def ce_count_loss(spikes: Any, targets: Any, num_classes: int | None = None) -> 
     targets : array_like of int, (B,)
     num_classes : int, optional
         Fewer than `C`: groups of neighbouring neurons vote for a class.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.functional.losses import ce_count_loss
+    >>> spikes = grilly.tensor([[[1.0, 0.0]], [[1.0, 0.0]]])
+    >>> round(ce_count_loss(spikes, grilly.tensor([0])).item(), 4)
+    0.1269
     """
     x, y = _checked("ce_count_loss", spikes, targets)
     return grilly.functional.cross_entropy(_by_class("ce_count_loss", x.sum(0), num_classes), y)
 
 
 def ce_max_membrane_loss(membrane: Any, targets: Any) -> Tensor:
-    """Cross-entropy of each neuron's highest membrane potential."""
+    """Cross-entropy of each neuron's highest membrane potential.
+
+    Parameters
+    ----------
+    membrane : array_like, (T, B, C)
+    targets : array_like of int, (B,)
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.functional.losses import ce_max_membrane_loss
+    >>> membrane = grilly.tensor([[[0.0, 0.5]], [[2.0, 0.0]]])
+    >>> round(ce_max_membrane_loss(membrane, grilly.tensor([0])).item(), 4)
+    0.2014
+    """
     x, y = _checked("ce_max_membrane_loss", membrane, targets)
     return grilly.functional.cross_entropy(x.amax(0), y)
 
@@ -107,14 +129,42 @@ def mse_count_loss(
 
 
 def mse_membrane_loss(membrane: Any, targets: Any, on_target: float = 1.0, off_target: float = 0.0) -> Tensor:
-    """Squared error of the membrane at each step against `on_target` and `off_target`, averaged over steps."""
+    """Squared error of the membrane at each step against `on_target` and `off_target`, averaged over steps.
+
+    Parameters
+    ----------
+    membrane : array_like, (T, B, C)
+    targets : array_like of int, (B,)
+    on_target, off_target : float
+        Potentials wanted of the right neuron and of the others.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.functional.losses import mse_membrane_loss
+    >>> mse_membrane_loss(grilly.zeros((5, 1, 2)), grilly.tensor([1])).item()
+    0.5
+    """
     x, y = _checked("mse_membrane_loss", membrane, targets)
     wanted = _one_hot(y, x.shape[2], x) * (on_target - off_target) + off_target
     return grilly.functional.mse_loss(x, grilly.broadcast_to(wanted, x.shape))
 
 
 def l1_rate_sparsity(spikes: Any, weight: float = 1e-5) -> Tensor:
-    """Return `weight` times the number of spikes."""
+    """Return `weight` times the number of spikes.
+
+    Parameters
+    ----------
+    spikes : array_like
+    weight : float
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.functional.losses import l1_rate_sparsity
+    >>> l1_rate_sparsity(grilly.ones((4, 2, 3)), 0.5).item()
+    12.0
+    """
     return weight * tensor(spikes).sum()
 
 
@@ -138,7 +188,23 @@ def rate_range_loss(spikes: Any, low: float = 0.01, high: float = 0.5) -> Tensor
 
 
 def accuracy_rate(spikes: Any, targets: Any, num_classes: int | None = None) -> float:
-    """Share of the batch whose right class fires most; of classes that fire as often the first counts."""
+    """Share of the batch whose right class fires most; of classes that fire as often the first counts.
+
+    Parameters
+    ----------
+    spikes : array_like, (T, B, C)
+    targets : array_like of int, (B,)
+    num_classes : int, optional
+        Fewer than `C`: groups of neighbouring neurons vote for a class.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.functional.losses import accuracy_rate
+    >>> spikes = grilly.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]])
+    >>> accuracy_rate(spikes, grilly.tensor([0, 0]))
+    0.5
+    """
     x, y = _checked("accuracy_rate", spikes, targets)
     votes = _by_class("accuracy_rate", x.detach().sum(0), num_classes)
     return float((votes.argmax(-1).to(y.dtype) == y).to("float32").mean().item())

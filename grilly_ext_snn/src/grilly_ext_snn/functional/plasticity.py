@@ -203,7 +203,21 @@ def oja_learning(memories: Any, inputs: Any, eta: float = 0.01) -> Tensor:
 
 
 def sanger_learning(memories: Any, inputs: Any, eta: float = 0.01) -> Tensor:
-    """Weights after one step of Sanger's rule on a batch; see `oja_learning`."""
+    """Weights after one step of Sanger's rule on a batch; see `oja_learning`.
+
+    Parameters
+    ----------
+    memories : array_like, (M, D)
+    inputs : array_like, (B, D) or (D,)
+    eta : float
+        Rate of learning.
+
+    Examples
+    --------
+    >>> from grilly_ext_snn.functional.plasticity import sanger_learning
+    >>> sanger_learning([[1.0, 0.0]], [1.0, 1.0], eta=0.5).tolist()
+    [[1.0, 0.5]]
+    """
     w = tensor(memories)
     x = tensor(inputs, w)
     return ops.sanger_step(w, x.unsqueeze(0) if x.ndim == 1 else x, learning_rate=eta)

@@ -146,14 +146,30 @@ class QKAttention(_Heads):
 
 
 class TokenQKAttention(QKAttention):
-    """`QKAttention` that chooses tokens."""
+    """`QKAttention` that chooses tokens.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.attention import TokenQKAttention
+    >>> TokenQKAttention(8, num_heads=2)(grilly.ones((4, 1, 6, 8))).shape
+    (4, 1, 6, 8)
+    """
 
     def __init__(self, embed_dim: int, num_heads: int = 8, v_threshold: float = 1.0) -> None:
         super().__init__(embed_dim, num_heads, "token", v_threshold)
 
 
 class ChannelQKAttention(QKAttention):
-    """`QKAttention` that chooses channels."""
+    """`QKAttention` that chooses channels.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.attention import ChannelQKAttention
+    >>> ChannelQKAttention(8, num_heads=2)(grilly.ones((4, 1, 6, 8))).shape
+    (4, 1, 6, 8)
+    """
 
     def __init__(self, embed_dim: int, num_heads: int = 8, v_threshold: float = 1.0) -> None:
         super().__init__(embed_dim, num_heads, "channel", v_threshold)

@@ -82,7 +82,15 @@ class ThresholdDependentBatchNorm1d(_ThresholdDependent):
 
 
 class ThresholdDependentBatchNorm2d(_ThresholdDependent):
-    """`ThresholdDependentBatchNorm1d` for ``(T, B, C, H, W)``."""
+    """`ThresholdDependentBatchNorm1d` for ``(T, B, C, H, W)``.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.norms import ThresholdDependentBatchNorm2d
+    >>> ThresholdDependentBatchNorm2d(3)(grilly.zeros((4, 2, 3, 5, 5))).shape
+    (4, 2, 3, 5, 5)
+    """
 
     axes, kind = 5, BatchNorm2d
 
@@ -131,7 +139,15 @@ class TemporalEffectiveBatchNorm1d(_TemporalEffective):
 
 
 class TemporalEffectiveBatchNorm2d(_TemporalEffective):
-    """`TemporalEffectiveBatchNorm1d` for ``(T, B, C, H, W)``."""
+    """`TemporalEffectiveBatchNorm1d` for ``(T, B, C, H, W)``.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.norms import TemporalEffectiveBatchNorm2d
+    >>> TemporalEffectiveBatchNorm2d(4, 3)(grilly.zeros((4, 2, 3, 5, 5))).shape
+    (4, 2, 3, 5, 5)
+    """
 
     axes, kind = 5, BatchNorm2d
 
@@ -177,7 +193,15 @@ class BatchNormThroughTime1d(_ThroughTime):
 
 
 class BatchNormThroughTime2d(_ThroughTime):
-    """`BatchNormThroughTime1d` for ``(T, B, C, H, W)``."""
+    """`BatchNormThroughTime1d` for ``(T, B, C, H, W)``.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.norms import BatchNormThroughTime2d
+    >>> BatchNormThroughTime2d(4, 3)(grilly.zeros((4, 2, 3, 5, 5))).shape
+    (4, 2, 3, 5, 5)
+    """
 
     axes, kind = 5, BatchNorm2d
 

@@ -67,28 +67,68 @@ class ATan(Surrogate):
 
 
 class SigmoidSurrogate(Surrogate):
-    """``alpha s (1 - s)`` with ``s = sigmoid(alpha x)``; `Sigmoid` is the activation."""
+    """``alpha s (1 - s)`` with ``s = sigmoid(alpha x)``; `Sigmoid` is the activation.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.surrogates import SigmoidSurrogate
+    >>> x = grilly.tensor([-0.5, 0.25], requires_grad=True)
+    >>> SigmoidSurrogate()(x).sum().backward()
+    >>> [round(g, 4) for g in x.grad.tolist()]
+    [0.42, 0.7864]
+    """
 
     def __init__(self, alpha: float = 4.0) -> None:
         super().__init__("sigmoid", alpha)
 
 
 class FastSigmoid(Surrogate):
-    """``alpha / 2 / (1 + alpha |x|)^2``."""
+    """``alpha / 2 / (1 + alpha |x|)^2``.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.surrogates import FastSigmoid
+    >>> x = grilly.tensor([-0.5, 0.25], requires_grad=True)
+    >>> FastSigmoid()(x).sum().backward()
+    >>> [round(g, 4) for g in x.grad.tolist()]
+    [0.25, 0.4444]
+    """
 
     def __init__(self, alpha: float = 2.0) -> None:
         super().__init__("fast_sigmoid", alpha)
 
 
 class Triangular(Surrogate):
-    """``alpha max(0, 1 - alpha |x|)``."""
+    """``alpha max(0, 1 - alpha |x|)``.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.surrogates import Triangular
+    >>> x = grilly.tensor([-0.5, 0.25], requires_grad=True)
+    >>> Triangular()(x).sum().backward()
+    >>> [round(g, 4) for g in x.grad.tolist()]
+    [0.5, 0.75]
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__("triangular", alpha)
 
 
 class StraightThrough(Surrogate):
-    """1 everywhere."""
+    """1 everywhere.
+
+    Examples
+    --------
+    >>> import grilly_core as grilly
+    >>> from grilly_ext_snn.nn.surrogates import StraightThrough
+    >>> x = grilly.tensor([-0.5, 0.25], requires_grad=True)
+    >>> StraightThrough()(x).sum().backward()
+    >>> [round(g, 4) for g in x.grad.tolist()]
+    [1.0, 1.0]
+    """
 
     def __init__(self) -> None:
         super().__init__("straight_through", 1.0)
