@@ -107,15 +107,13 @@ class Best:
         """What parts are written to."""
         return [self.values, self.positions] if self.entries is None else [self.entries]
 
-    def launch(
-        self, stream: Any, name: str, more: tuple[Any, ...], push: bytes, reads: list[Any], most: int | None = None
-    ) -> None:  # fmt: skip
-        """Launch a shader with a work group for each part of each query, or at most `most` that take turns."""
+    def launch(self, stream: Any, name: str, more: tuple[Any, ...], push: bytes, reads: list[Any]) -> None:
+        """Launch a shader with a work group for each part of each query."""
         pipeline = stream.pipeline(f"memory.{name}", (*self.constants(last=self.last), *more))
         given = [v for v in reads if v is not None]
-        groups = self.queries * self.parts
-        groups = groups if most is None else min(groups, most)
-        stream.launch(pipeline, grid(groups), self.head(stream) + push, given, self.written())
+        stream.launch(
+            pipeline, grid(self.queries * self.parts), self.head(stream) + push, given, self.written()
+        )
 
     def merge(self, stream: Any, flags: Any = None) -> None:
         """Write the results of all queries, or of those that are flagged."""

@@ -40,8 +40,8 @@ _BLOCK: Final = (
 _QUERIES: Final = 1 << 13  # of a block of products
 _UNIT: Final = 2.0**-24
 _FALLBACK_GROUPS: Final = 4096
-# Queries of a pass → rows of a lane, and lanes of a row.
-_SHAPES: Final = {1: (4, 16), 2: (4, 16), 4: (2, 8), 8: (8, 8)}
+# Queries of a pass → rows of a lane, and lanes of a row; a group writes at most 256 rows.
+_SHAPES: Final = {1: (4, 16), 2: (4, 16), 4: (2, 8), 8: (8, 8), 16: (4, 8)}
 
 
 def kept(k: int) -> int:
@@ -94,7 +94,7 @@ class _Decision:
 
 
 def by_bounds(stream: Any, outs: Any, queries: Any, rows: Any, mask: Any, metric: str) -> None:
-    """Search with one pass over the rows for every eight queries."""
+    """Search with one pass over the rows for every sixteen queries."""
     (total, k), (there, width) = outs[0].shape, rows.shape
     together = min(total, max(1, _TABLE // there))
     decision = _Decision(stream, rows, metric, k, together, parts_for(together, there), direct=True)
@@ -102,7 +102,7 @@ def by_bounds(stream: Any, outs: Any, queries: Any, rows: Any, mask: Any, metric
     for first in range(0, total, together):
         count = min(together, total - first)
         some, some_mask = lines(queries, first, count), mask_of(mask, first, count)
-        table, at_once = matrix(memory, count, there), min(8, power_of_two(count))
+        table, at_once = matrix(memory, count, there), min(16, power_of_two(count))
         turns, lanes = _SHAPES[at_once]
         push = _BOUNDS.pack(
             *(stream.address(v) for v in (table, some, rows)), count, there, width, decision.slack

@@ -27,7 +27,6 @@ TILE: Final = 128
 _DISTANCES: Final = struct.Struct("<3Q3I4x")
 _ROWS: Final = struct.Struct("<4x6Q6I")
 _TOGETHER: Final = 8  # queries that share a pass over the rows
-_FLAGGED: Final = 1024  # work groups that look whether anything is flagged
 _WIDEST: Final = 1 << 14
 
 
@@ -58,8 +57,7 @@ def best_rows(
         0 if offsets is None else offsets.shape[0] - 1, 0 if probes is None else probes.shape[1], slices,
     )  # fmt: skip
     more = (METRICS[metric], wide(stream, rows, rows.shape[1]))
-    # Almost never is a query flagged, and 4,096 groups that end at once take 20 µs.
-    best.launch(stream, "best_rows", more, push, list(places), None if flags is None else _FLAGGED)
+    best.launch(stream, "best_rows", more, push, list(places))
 
 
 def least_parts(facts: Any, rows: int, width: int) -> int:

@@ -14,7 +14,7 @@ from grilly_ext_memory.kernels.exact_vulkan import TILE, distances, matrix, serv
 
 __all__ = ["register"]
 
-_FEW: Final = 24  # queries, up to which passes over the rows are faster than products
+_FEW: Final = 32  # queries, up to which passes over the rows are faster than products
 _LITTLE: Final = (
     1 << 26
 )  # terms of all scores that are summed in float64 before bounds are worth their launches

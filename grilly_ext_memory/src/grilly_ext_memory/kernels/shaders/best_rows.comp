@@ -20,8 +20,10 @@ uint query, first_row;
 uint64_t row_at(uint i) { return push.to + (uint64_t(first_row) + i) * push.width * 4u; }
 uint64_t query_at(uint r) { return push.from + uint64_t(query) * push.width * 4u; }
 
-void look_at(uint query_, uint part) {
-    query = query_;
+void main() {
+    uint group = group_index(), part = group % push.parts;
+    query = group / push.parts;
+    if (query >= push.queries || (push.flags != 0 && load_u32(push.flags + uint64_t(query) * 4u) == 0u)) return;
     begin_best();
     uvec2 range = range_of(query, part);
     for (first_row = range.x; first_row < range.y; first_row += THREADS) {
@@ -33,14 +35,4 @@ void look_at(uint query_, uint part) {
         offer(given);
     }
     end_best(query, part);
-}
-
-void main() {  // where few queries are flagged, there are fewer groups than parts
-    uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
-    for (uint group = group_index(); group < push.queries * push.parts; group += groups) {
-        uint asked = group / push.parts;
-        if (push.flags != 0 && load_u32(push.flags + uint64_t(asked) * 4u) == 0u) continue;
-        look_at(asked, group % push.parts);
-        barrier();
-    }
 }

@@ -11,7 +11,7 @@ layout(constant_id = 3) const uint TURNS = 8;      // rows of a lane
 layout(constant_id = 4) const uint LANES = 8;      // of a row
 layout(push_constant, std430) uniform Push { uint64_t bounds, from, to; uint queries, rows, width; float slack; } push;
 const uint EUCLID = 1, INNER = 2, COSINE = 3, CITY = 4;
-const uint TOGETHER = 256 / LANES, COLUMNS = 512;
+const uint TOGETHER = 256 / LANES, COLUMNS = QUERIES > 8 ? 256 : 512;
 const bool LENGTHS = METRIC == INNER || METRIC == COSINE;  // of rows are the last sum, those of queries come apart
 const uint SUMS = LENGTHS ? QUERIES + 1 : QUERIES;
 
