@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +19,7 @@ pytest.importorskip("numba")
 
 from grilly_ext_memory.kernels import bytes_cpu
 
+SERVE = bytes_cpu.ByteProducts.serve
 PRODUCTS = [m for m in METRICS if m != "l1"]
 
 
@@ -32,6 +37,20 @@ def looked_at(monkeypatch):
     monkeypatch.setattr(bytes_cpu, "_ROWS", 512)
     with grilly.fallback("error"):
         yield looked
+
+
+def test_registering_kernels_does_not_import_numba():
+    """Kernels of all packages are registered by the first op that runs."""
+    code = """if True:
+        import sys
+        from grilly_backend_cpu import backend
+        from grilly_ext_memory.kernels import cpu
+        class Kernels:
+            def add(self, *args, **how): pass
+        cpu.register(Kernels(), backend.open(0))
+        print("numba" in sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -80,6 +99,21 @@ def test_nan_is_never_near_and_infinity_may_be(metric):
     assert (positions[1] == -1).all()
     found = positions[0][positions[0] >= 0]
     assert not np.isnan(x[found]).any() and len(found) == 600 - (metric == "cosine")
+
+
+@pytest.mark.parametrize(
+    ("quick", "queries", "rows", "width", "expected"),
+    [(True, 96, 32, 64, True), (False, 96, 32, 64, False), (True, 95, 32, 64, False), (True, 96, 31, 64, False),
+     (True, 96, 32, 63, False), (True, 96, 32, 1 << 16, False)],
+)  # fmt: skip
+def test_bytes_serve_where_they_pay(monkeypatch, quick, queries, rows, width, expected):
+    from grilly_backend_cpu import backend
+    from grilly_ext_memory.kernels.scores_cpu import Scores
+
+    made = bytes_cpu.ByteProducts(Scores(backend.open(0)))
+    monkeypatch.setattr(made, "tile", replace(made.tile, quick=quick))
+    given = (np.broadcast_to(np.float32(0), (n, width)) for n in (queries, rows))
+    assert SERVE(made, *given) is expected
 
 
 def test_all_rows_are_looked_at_where_bounds_tell(looked_at):

@@ -8,14 +8,15 @@ the first block of rows, and float32 does the rest.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Final
 
 import numpy as np
 
-from grilly_ext_memory.kernels.picking_cpu import pick_line, seed
+from grilly_ext_memory.kernels.picking_cpu import pick_line, room, seed
 from grilly_ext_memory.kernels.products_cpu import above as above_products
-from grilly_ext_memory.kernels.scores_cpu import COSINE, FAR, INNER, PAIRS, UNIT, Scores
+from grilly_ext_memory.kernels.scores_cpu import COSINE, FAR, INNER, UNIT, Scores
 
 __all__ = ["ByteProducts"]
 
@@ -28,12 +29,14 @@ _BITS: Final = 0x4B400000  # of that number
 _LEAST: Final = 1e-12  # below it squares of what is lost may vanish
 _WORTHLESS: Final = 1 / 16  # of all pairs passed on, above which bounds do not pay
 
-_pick: Any = None  # these are replaced by compiled functions, and the numbers by the tile's shape
+_pick_line: Any = None  # these are replaced by compiled functions, and the numbers by the tile's shape
+_room: Any = None
 _decide: Any = None
 _fast: Any = None
 _largest: Any = None
 _round_row: Any = None
 _lost: Any = None
+_split_row: Any = None
 _above_products: Any = None
 _tile: Any = None
 _high: Any = None
@@ -81,9 +84,6 @@ def split_row(row: Any, most: Any, rounded: Any, whole: Any) -> Any:
     width = np.float64(row.size + 64)
     away = math.sqrt(np.float64(rest)) * (1.0 + width * UNIT) + 8.0 * UNIT * size if plain else size
     return step, away, total, count
-
-
-_split_row: Any = None
 
 
 def round_rows(start: int, stop: int, args: Any) -> None:
@@ -190,30 +190,11 @@ def within(near: Any, terms: Any, given: Any, j: int, kind: int, slack: float) -
 
 def pick(start: int, stop: int, args: Any) -> None:
     """Multiply tiles of queries with a block of rows, and look at the products."""
-    (
-        small,
-        given,
-        bases,
-        strips,
-        queries,
-        rows,
-        mask,
-        first,
-        kind,
-        sizes,
-        slack,
-        terms,
-        scores,
-        places,
-        seen,
-    ) = args
+    small, given, bases, strips, queries, rows, mask, first, kind, sizes, slack = args[:11]
+    terms, scores, places, seen = args[11:]
     groups, step = small.shape[1], strips.shape[0] * _across
     count, products = min(rows.shape[0] - first, step), np.empty((_high, step), np.int32)
-    asked = (
-        np.empty((PAIRS, 2), np.int64), np.empty(PAIRS, np.float32), np.zeros(2, np.int64),
-        np.zeros((8, rows.shape[1])), np.empty(8), np.empty(scores.shape[1], np.float32),
-        np.empty(scores.shape[1], np.int32),
-    )  # fmt: skip
+    asked = _room(rows.shape[1], scores.shape[1])
     for unit in range(start, stop):
         top = unit * _high
         for r in range(_high):
@@ -222,7 +203,7 @@ def pick(start: int, stop: int, args: Any) -> None:
             _tile(small, top * groups, groups, 1, strips, s * groups * _across, _across,
                   products, s * _across, step, groups, False)  # fmt: skip
         for i in range(top, min(top + _high, queries.shape[0])):
-            _pick(i, products[i - top, :count], terms, given[i], first, kind, sizes[i], slack, asked,
+            _pick_line(i, products[i - top, :count], terms, given[i], first, kind, sizes[i], slack, asked,
                   queries, rows, mask, scores, places)  # fmt: skip
     _decide(queries, rows, asked[0][: asked[2][0]], kind, asked[3], asked[4], scores, places)
     seen[start] = asked[2][1]
@@ -232,27 +213,44 @@ class ByteProducts:
     """The kernels, compiled when they are first called."""
 
     def __init__(self, scores: Scores) -> None:
-        self.tile = scores.runtime.byte_tile()
-        parts = scores.parts(
-            picking=(pick_line, seed), summing=(beyond, lost),
-            others=(low, above, near, within, largest, round_row, split_row),
-            _above_products=scores.runtime.njit(above_products),
+        self.scores = scores
+
+    @functools.cached_property
+    def tile(self) -> Any:
+        """The tile of this machine; to know it imports Numba."""
+        return self.scores.runtime.byte_tile()
+
+    @functools.cached_property
+    def parts(self) -> dict[str, Any]:
+        """What the kernels are made of."""
+        return self.scores.parts(
+            pick_line, seed, room, low, above, near, within, largest, round_row, split_row,
+            summing=(beyond, lost), _above_products=self.scores.runtime.njit(above_products),
         )  # fmt: skip
-        rounding = {"_largest": parts["_largest"], "_split_row": parts["_split_row"]}
-        self.round_rows = scores.kernel(round_rows, **rounding)
-        self.round_queries = scores.kernel(round_queries, **rounding)
-        self.pick = scores.kernel(
-            pick,
-            _pick=parts["_pick_line"],
-            _tile=self.tile.tile,
-            _high=self.tile.rows,
-            _across=self.tile.columns,
-        )
+
+    @functools.cached_property
+    def round_rows(self) -> Any:
+        """See the function of that name."""
+        return self.scores.kernel(round_rows, **self.parts)
+
+    @functools.cached_property
+    def round_queries(self) -> Any:
+        """See the function of that name."""
+        return self.scores.kernel(round_queries, **self.parts)
+
+    @functools.cached_property
+    def pick(self) -> Any:
+        """See the function of that name."""
+        tile = self.tile
+        shape = {"_tile": tile.tile, "_high": tile.rows, "_across": tile.columns}
+        return self.scores.kernel(pick, **self.parts, **shape)
 
     def serve(self, queries: Any, rows: Any) -> bool:
         """Whether rounding pays."""
         (count, width), there = queries.shape, len(rows)
-        return self.tile.quick and count >= _MANY and _WIDE <= width < 1 << 16 and there >= self.tile.columns
+        if count < _MANY or not _WIDE <= width < 1 << 16:
+            return False
+        return bool(self.tile.quick and there >= self.tile.columns)
 
     def search(
         self, queries: Any, scaled: Any, sizes: Any, rows: Any, mask: Any, kind: int, best: Any

@@ -13,7 +13,7 @@ import numpy as np
 from grilly_ext_memory.kernels.heaps import NOWHERE
 from grilly_ext_memory.kernels.scores_cpu import PAIRS
 
-__all__ = ["pick_line", "seed"]
+__all__ = ["pick_line", "room", "seed"]
 
 #: Rows that are compared with the worst of the best at once, and those of a strip where some are below it.
 _STRIP: Final = 64
@@ -62,14 +62,25 @@ def seed(
     return np.float32(most)
 
 
+def room(width: int, k: int) -> Any:
+    """Return what `pick_line` asks to be scored, nothing yet, and room to do so.
+
+    Pairs of query and row, what their scores are not below, how many pairs there are and ever were; terms and sums of
+    `_decide`; the lowest bounds of a line and their rows.
+    """
+    return (
+        np.empty((PAIRS, 2), np.int64), np.empty(PAIRS, np.float32), np.zeros(2, np.int64), np.zeros((8, width)),
+        np.empty(8), np.empty(k, np.float32), np.empty(k, np.int32),
+    )  # fmt: skip
+
+
 def pick_line(
     i: int, line: Any, terms: Any, given: Any, first: int, kind: int, size: float, slack: float, asked: Any,
     queries: Any, rows: Any, mask: Any, scores: Any, places: Any,
 ) -> None:  # fmt: skip
     """Look at a query's products with the rows from `first` on; those that may be near are scored when there are many.
 
-    `asked` are pairs of query and row that wait, what their scores are not below, how many there are and ever were,
-    and room for `_decide` and `seed`.
+    `asked` is what `room` returns.
     """
     pairs, nears, counts, room, totals, lows, where = asked
     limit = _limit(scores[i, 0], kind, size, slack)

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from grilly_ext_memory.kernels.picking_cpu import pick_line, seed
-from grilly_ext_memory.kernels.scores_cpu import COSINE, FAR, INNER, PAIRS, UNIT, Scores
+from grilly_ext_memory.kernels.picking_cpu import pick_line, room, seed
+from grilly_ext_memory.kernels.scores_cpu import COSINE, FAR, INNER, UNIT, Scores
 
 __all__ = ["Products"]
 
@@ -17,7 +17,8 @@ _ROWS: Final = 1024
 _PRODUCTS: Final = 1 << 21
 _NEAR: Final = 1e-60  # a squared length below which products with it lose their digits
 
-_pick: Any = None  # these are replaced by compiled functions
+_pick_line: Any = None  # these are replaced by compiled functions
+_room: Any = None
 _decide: Any = None
 
 
@@ -79,28 +80,10 @@ def within(near: Any, terms: Any, given: Any, j: int, kind: int, slack: float) -
 def pick(start: int, stop: int, args: Any) -> None:
     """Look at the products of some queries with a block of rows."""
     products, queries, rows, mask, first, kind, sizes, slack, terms, scores, places = args
-    asked = (
-        np.empty((PAIRS, 2), np.int64), np.empty(PAIRS, np.float32), np.zeros(2, np.int64),
-        np.zeros((8, rows.shape[1])), np.empty(8), np.empty(scores.shape[1], np.float32),
-        np.empty(scores.shape[1], np.int32),
-    )  # fmt: skip
+    asked = _room(rows.shape[1], scores.shape[1])
     for i in range(start, stop):
-        _pick(
-            i,
-            products[i],
-            terms,
-            terms[0],
-            first,
-            kind,
-            sizes[i],
-            slack,
-            asked,
-            queries,
-            rows,
-            mask,
-            scores,
-            places,
-        )
+        _pick_line(i, products[i], terms, terms[0], first, kind, sizes[i], slack, asked,
+                   queries, rows, mask, scores, places)  # fmt: skip
     _decide(queries, rows, asked[0][: asked[2][0]], kind, asked[3], asked[4], scores, places)
 
 
@@ -108,17 +91,14 @@ class Products:
     """The kernels, compiled when they are first called."""
 
     def __init__(self, scores: Scores) -> None:
-        parts = scores.parts(picking=(pick_line, seed), summing=(beyond,), others=(low, above, near, within))
-        self.weigh, self.pick = (
-            scores.kernel(weigh, summing=True),
-            scores.kernel(pick, _pick=parts["_pick_line"]),
-        )
+        parts = scores.parts(pick_line, seed, room, low, above, near, within, summing=(beyond,))
+        self.weigh, self.pick = scores.kernel(weigh, summing=True), scores.kernel(pick, **parts)
         self.product = scores.runtime.quietly(scores.runtime.product)
 
     def search(
         self, queries: Any, scaled: Any, sizes: Any, rows: Any, mask: Any, kind: int, best: Any, start: int = 0
     ) -> None:  # fmt: skip
-        """Bring the rows from `start` on into heaps; `scaled` are queries as `Scores.limit` wants them."""
+        """Bring the rows from `start` on into heaps; `scaled` are queries as `limit` wants them."""
         (scores, places), slack = best, (queries.shape[1] + 16) * UNIT
         together = min(len(queries), _PRODUCTS // min(_ROWS, max(len(rows), 64)))
         memory = np.empty(together * min(_ROWS, len(rows)), np.float32)

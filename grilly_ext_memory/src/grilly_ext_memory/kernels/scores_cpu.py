@@ -188,13 +188,11 @@ class Scores:
             }
         self.runtime, self.names, self.sums = runtime, names, sums
 
-    def parts(
-        self, *, picking: tuple[Any, ...], summing: tuple[Any, ...], others: tuple[Any, ...], **more: Any
-    ) -> dict[str, Any]:  # fmt: skip
+    def parts(self, *functions: Any, summing: tuple[Any, ...], **more: Any) -> dict[str, Any]:
         """Return functions compiled, by the names that they call each other by; `summing` are summed in vectors."""
         plain = self.runtime.njit
         made = {f"_{f.__name__}": plain(f, **self.sums) for f in summing}
-        made |= {f"_{f.__name__}": plain(f) for f in (*picking, *others)}
+        made |= {f"_{f.__name__}": plain(f) for f in functions}
         for name, function in made.items():
             function.replaced |= self.names | {n: f for n, f in made.items() if n != name} | more
         return made

@@ -125,7 +125,8 @@ class _Search:
             scaled = (queries / np.sqrt(np.where(sizes > 0, sizes, 1.0))[:, None]).astype(np.float32)
         if self.bytes.serve(queries, rows):
             done = self.bytes.search(queries, scaled, sizes, rows, mask, kind, best)
-        self.products.search(queries, scaled, sizes, rows, mask, kind, best, done)
+        if done < len(rows):
+            self.products.search(queries, scaled, sizes, rows, mask, kind, best, done)
 
     def list_search(self, stream: Any, outs: Any, ins: Any, attrs: dict[str, Any]) -> None:
         """Of the lists that each query looks at; those of few queries are shared out."""
